@@ -1,0 +1,85 @@
+"""Cloister: a durable code-mode runtime for AI agents.
+
+What is listed in `__all__` is the public API; everything else may change without notice.
+"""
+
+from importlib.metadata import version as _version
+
+from cloister.app import Cloister, run_sync
+from cloister.core.call import CallStatus, ExternalCallRecord
+from cloister.core.capability import ApprovalPolicy, Capability, SideEffect
+from cloister.core.codes import Code, RunStatus
+from cloister.core.diagnostic import Diagnostic, ErrorObject, Severity, Span
+from cloister.core.errors import (
+    CloisterError,
+    ConfinementUnavailable,
+    EngineUnavailable,
+    InvalidInput,
+    InvalidLanguage,
+    InvalidLimits,
+    InvalidSessionId,
+    InvalidToolName,
+    SessionClosed,
+    SessionExists,
+    SessionNotFound,
+    SnapshotCapabilityMismatch,
+    SnapshotCorrupt,
+    SnapshotError,
+    SnapshotForeign,
+    SnapshotVersionMismatch,
+)
+from cloister.core.language import Language
+from cloister.core.limits import CapabilityLimits, SessionLimits
+from cloister.core.run import Metrics, RunRequest, RunResult
+from cloister.core.session import SessionMeta
+from cloister.ports.engine import TypeCheck
+from cloister.sessions import Session
+from cloister.tools import Tool, ToolError, ToolRegistry, tool
+
+__version__ = _version("cloister")
+
+__all__ = [
+    "ApprovalPolicy",
+    "CallStatus",
+    "Capability",
+    "CapabilityLimits",
+    "Cloister",
+    "CloisterError",
+    "Code",
+    "ConfinementUnavailable",
+    "Diagnostic",
+    "EngineUnavailable",
+    "ErrorObject",
+    "ExternalCallRecord",
+    "InvalidInput",
+    "InvalidLanguage",
+    "InvalidLimits",
+    "InvalidSessionId",
+    "InvalidToolName",
+    "Language",
+    "Metrics",
+    "RunRequest",
+    "RunResult",
+    "RunStatus",
+    "Session",
+    "SessionClosed",
+    "SessionExists",
+    "SessionLimits",
+    "SessionMeta",
+    "SessionNotFound",
+    "Severity",
+    "SideEffect",
+    "SnapshotCapabilityMismatch",
+    "SnapshotCorrupt",
+    "SnapshotError",
+    "SnapshotForeign",
+    "SnapshotVersionMismatch",
+    "Span",
+    "Tool",
+    "ToolError",
+    "ToolRegistry",
+    "TypeCheck",
+    "__version__",
+    "run_sync",
+    "tool",
+]

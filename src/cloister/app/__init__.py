@@ -1,0 +1,6 @@
+"""The wiring: where adapters meet the kernel. The doors and the embedding API are built on this room only."""
+
+from cloister.app.cloister import Cloister
+from cloister.app.once import run_sync
+
+__all__ = ["Cloister", "run_sync"]

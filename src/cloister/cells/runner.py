@@ -1,0 +1,260 @@
+"""Drives one program to its end: steps from the engine, calls to the gate, settlements back.
+
+Owns the cell's wall clock. Calls that become known together are dispatched together; each settlement resumes
+the program as soon as it is there. Between steps the program only waits, and there it may be dumped.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cloister.cells.output import Output
+from cloister.cells.tape import Recording
+from cloister.core.call import CallStatus, ExternalCallRecord
+from cloister.core.codes import Code
+from cloister.core.diagnostic import Diagnostic, ErrorObject
+from cloister.core.digest import digest_json
+from cloister.core.ids import IdSource
+from cloister.core.limits import SessionLimits
+from cloister.gate import Budget, Gate, Outcome
+from cloister.ports.clock import Clock
+from cloister.ports.engine import (
+    Call,
+    Catalog,
+    Failed,
+    Finished,
+    Interpreter,
+    Program,
+    Raised,
+    Returned,
+    Settlement,
+    Step,
+    Suspended,
+    Turn,
+)
+
+
+@dataclass(slots=True)
+class Cell:
+    """One program under way: all that is needed to go on with it elsewhere but the interpreter's bytes."""
+
+    id: str
+    program: Program
+    recording: Recording
+    output: Output
+    budget: Budget
+    wall_left_ms: float
+    cpu_left_ms: float
+    pending: dict[int, Call] = field(default_factory=dict[int, Call])
+    records: dict[int, ExternalCallRecord] = field(default_factory=dict[int, ExternalCallRecord])
+    cpu_ms: float = 0.0
+    memory_peak_bytes: int = 0
+    instructions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a cell ended. `lost` says that the namespace must go back to what it was before."""
+
+    value: Any = None
+    error: ErrorObject | None = None
+    lost: bool = False
+    never_awaited: tuple[str, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+class Runner:
+    def __init__(self, gate: Gate, catalog: Catalog, clock: Clock, ids: IdSource, limits: SessionLimits) -> None:
+        self._gate = gate
+        self._catalog = catalog
+        self._clock = clock
+        self._ids = ids
+        self._limits = limits
+        # Held while the interpreter is spoken to: a dump from outside never falls into a step.
+        self._turnstile = asyncio.Lock()
+        self._waits = False
+
+    async def start(self, interpreter: Interpreter, cell: Cell) -> Ending:
+        return await self._run(interpreter, cell, lambda turn: interpreter.start(cell.program, turn), frozenset())
+
+    async def go_on(self, interpreter: Interpreter, cell: Cell) -> Ending:
+        """Take up a cell that was asleep: its pending calls are made again, as far as they may be."""
+        settlements = [self._doubt(call, cell) for call in cell.pending.values() if not self._may_repeat(call)]
+        for settlement in settlements:
+            cell.pending.pop(settlement.number)
+        return await self._run(
+            interpreter, cell, lambda turn: interpreter.resume(settlements, turn), frozenset(cell.pending)
+        )
+
+    async def dump(self, interpreter: Interpreter, cell: Cell) -> tuple[bytes, tuple[Call, ...]] | None:
+        """The waiting program's bytes and the calls it waits for; None if it ended before it waited."""
+        async with self._turnstile:
+            if not self._waits:
+                return None
+            return await interpreter.dump(), tuple(cell.pending.values())
+
+    # -- the drive -------------------------------------------------------------------------------------------
+
+    async def _run(
+        self,
+        interpreter: Interpreter,
+        cell: Cell,
+        begin: Callable[[Turn], Awaitable[Step]],
+        waking: frozenset[int],
+    ) -> Ending:
+        tasks: dict[asyncio.Task[Outcome], Call] = {}
+        for number in waking:
+            self._dispatch(cell, cell.pending[number], tasks)
+        try:
+            step = await self._timed(cell, begin)
+            while isinstance(step, Suspended):
+                for call in step.calls:
+                    cell.pending[call.number] = call
+                settlements = await self._settle(cell, step, tasks)
+                if settlements is None:
+                    return self._out_of_time(cell)
+                cell.recording.resumes.append((self._clock.now_ms(), settlements))
+                for settlement in settlements:
+                    cell.pending.pop(settlement.number, None)
+                now_ms, batch = cell.recording.resumes[-1]
+                step = await self._timed(cell, lambda turn, b=batch: interpreter.resume(b, turn), now_ms)
+            return self._end(cell, step)
+        finally:
+            await self._cancel(tasks, cell)
+
+    async def _timed(
+        self, cell: Cell, step: Callable[[Turn], Awaitable[Step]], now_ms: int | None = None
+    ) -> Step:
+        began = self._clock.monotonic()
+        turn = Turn(
+            now_ms if now_ms is not None else cell.recording.now_ms,
+            cell.wall_left_ms,
+            cell.cpu_left_ms,
+            cell.output.write,
+            self._catalog,
+        )
+        async with self._turnstile:
+            self._waits = False
+            made = await step(turn)
+            self._waits = isinstance(made, Suspended)
+        cell.wall_left_ms -= (self._clock.monotonic() - began) * 1000
+        cell.cpu_left_ms -= made.usage.cpu_ms
+        cell.cpu_ms += made.usage.cpu_ms
+        cell.memory_peak_bytes = max(cell.memory_peak_bytes, made.usage.memory_peak_bytes)
+        cell.instructions += made.usage.instructions
+        return made
+
+    async def _settle(
+        self, cell: Cell, step: Suspended, tasks: "dict[asyncio.Task[Outcome], Call]"
+    ) -> Sequence[Settlement] | None:
+        """Wait until a call of the program is settled; None when its time is up first."""
+        began = self._clock.monotonic()
+        try:
+            if len(step.calls) == 1 and not tasks and step.calls[0].kind == "tool":
+                # The common case, a single awaited call: no task, no set, half the cost.
+                return await self._settle_one(cell, step.calls[0])
+            for call in step.calls:
+                self._dispatch(cell, call, tasks)
+            if not tasks:
+                raise RuntimeError("a program waits and no call is under way")
+            done, _ = await asyncio.wait(
+                tasks, timeout=max(cell.wall_left_ms / 1000, 0), return_when=asyncio.FIRST_COMPLETED
+            )
+            if not done:
+                return None
+            settled = sorted(((tasks.pop(task), task) for task in done), key=lambda pair: pair[0].number)
+            return [self._record(cell, call, task.result()) for call, task in settled]
+        finally:
+            cell.wall_left_ms -= (self._clock.monotonic() - began) * 1000
+
+    async def _settle_one(self, cell: Cell, call: Call) -> Sequence[Settlement] | None:
+        try:
+            async with asyncio.timeout(cell.wall_left_ms / 1000):
+                outcome = await self._gate.handle(call, self._ids.new("cal_"), cell.budget)
+        except TimeoutError:
+            self._cancelled(cell, call)
+            return None
+        return (self._record(cell, call, outcome),)
+
+    def _dispatch(self, cell: Cell, call: Call, tasks: "dict[asyncio.Task[Outcome], Call]") -> None:
+        if call.kind == "timer":
+            work = self._sleep(call)
+        else:
+            work = self._gate.handle(call, self._ids.new("cal_"), cell.budget)
+        tasks[asyncio.create_task(work, name=f"{cell.id}/{call.number}")] = call
+
+    async def _sleep(self, call: Call) -> Outcome:
+        seconds = call.args[0] if call.args else 0
+        await self._clock.sleep(max(float(seconds), 0.0) if isinstance(seconds, (int, float)) else 0.0)
+        return Outcome(Returned(call.number, None), _NO_RECORD)
+
+    def _record(self, cell: Cell, call: Call, outcome: Outcome) -> Settlement:
+        if call.kind == "tool":
+            cell.records[call.number] = outcome.record
+        return outcome.settlement
+
+    # -- endings ---------------------------------------------------------------------------------------------
+
+    def _end(self, cell: Cell, step: Step) -> Ending:
+        never = tuple(call.name for call in step.calls if call.number not in cell.records and call.kind == "tool")
+        for call in step.calls:
+            if call.kind == "tool" and call.number not in cell.records and call.number not in cell.pending:
+                self._cancelled(cell, call)
+        match step:
+            case Finished():
+                return Ending(step.value, never_awaited=never)
+            case Failed():
+                return Ending(error=step.error, lost=step.fatal, never_awaited=never, diagnostics=step.diagnostics)
+            case Suspended():
+                raise AssertionError("a suspended program has not ended")
+
+    def _out_of_time(self, cell: Cell) -> Ending:
+        names = ", ".join(sorted({call.name for call in cell.pending.values()}))
+        error = ErrorObject(
+            Code.TIMEOUT_WALL,
+            f"the program was still waiting for {names} when its {self._limits.wall_ms} ms were over",
+            "wait for less in one cell, or ask for a larger wall_ms",
+        )
+        return Ending(error=error, lost=True)
+
+    async def _cancel(self, tasks: "Mapping[asyncio.Task[Outcome], Call]", cell: Cell) -> None:
+        """Calls that nobody waits for any more are cancelled, and the cell does not end before they have."""
+        for task, call in tasks.items():
+            task.cancel()
+            self._cancelled(cell, call)
+        if tasks:
+            await asyncio.wait(tasks, timeout=1.0)
+
+    def _cancelled(self, cell: Cell, call: Call) -> None:
+        if call.kind != "tool" or call.number in cell.records:
+            return
+        error = ErrorObject(Code.CANCELLED, f"`{call.name}` was cancelled when its cell ended")
+        self._note(cell, call, CallStatus.ERROR, error)
+
+    def _doubt(self, call: Call, cell: Cell) -> Settlement:
+        error = ErrorObject(
+            Code.OUTCOME_UNKNOWN,
+            f"`{call.name}` was under way when its cell fell asleep; nobody knows whether it happened",
+            "find out before you repeat it",
+        )
+        self._note(cell, call, CallStatus.UNKNOWN, error)
+        return Raised(call.number, error)
+
+    def _note(self, cell: Cell, call: Call, status: CallStatus, error: ErrorObject) -> None:
+        cell.records[call.number] = ExternalCallRecord(
+            id=self._ids.new("cal_"),
+            name=call.name,
+            side_effect=self._gate.side_effect_of(call.name),
+            duration_ms=0.0,
+            status=status,
+            request_digest=digest_json([call.name, list(call.args), dict(call.kwargs)]),
+            error=error,
+        )
+
+    def _may_repeat(self, call: Call) -> bool:
+        return call.kind == "timer" or self._gate.is_idempotent(call.name)
+
+
+# Timers leave no record: nothing went out.
+_NO_RECORD: Any = None

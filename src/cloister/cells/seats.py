@@ -1,0 +1,141 @@
+"""Seats: the few workers of an engine, shared by any number of namespaces.
+
+A namespace that is not in use keeps its seat as long as nobody needs it, because the next cell then costs no
+load. When all seats are taken, the one unused for longest is dumped to bytes and its worker goes to the next.
+Those who find every seat busy wait in line.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+
+from cloister.cells.tape import Tape
+from cloister.core.limits import SessionLimits
+from cloister.ports.engine import Engine, Interpreter
+
+
+class Namespace:
+    """A session's variables and functions: alive on a worker, or as bytes. Used by one cell at a time."""
+
+    def __init__(self, limits: SessionLimits, seed: int, state: bytes | None = None) -> None:
+        self.limits = limits
+        self.seed = seed
+        self.state = state
+        self.tape = Tape()
+        self.interpreter: Interpreter | None = None
+
+
+class Seats:
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._free = engine.capacity
+        self._idle: OrderedDict[int, Namespace] = OrderedDict()
+        self._line: deque[asyncio.Future[None]] = deque()
+
+    async def take(self, namespace: Namespace) -> Interpreter:
+        """A live interpreter for `namespace`, which from now on is in use: `leave` or `lose` it."""
+        self._idle.pop(id(namespace), None)
+        if namespace.interpreter is not None:
+            return namespace.interpreter
+        await self._seat()
+        try:
+            interpreter = await self.engine.open(namespace.limits, namespace.state, seed=namespace.seed)
+        except BaseException:
+            self._give()
+            raise
+        namespace.interpreter = interpreter
+        try:
+            await namespace.tape.play(interpreter, namespace.limits)
+        except BaseException:
+            await self.lose(namespace)
+            raise
+        return interpreter
+
+    async def borrow(self, namespace: Namespace, limits: SessionLimits) -> Interpreter:
+        """An interpreter with narrower limits and this namespace's contents, in a seat of its own."""
+        await self.rest(namespace)
+        await self._seat()
+        try:
+            return await self.engine.open(limits, namespace.state, seed=namespace.seed)
+        except BaseException:
+            self._give()
+            raise
+
+    async def give_back(self, interpreter: Interpreter) -> None:
+        try:
+            await interpreter.close()
+        finally:
+            self._give()
+
+    async def leave(self, namespace: Namespace) -> None:
+        """The cell is over. The namespace keeps its seat unless somebody waits for one."""
+        if namespace.tape.full:
+            await self._save(namespace)
+        if self._line:
+            await self.rest(namespace)
+        else:
+            self._idle[id(namespace)] = namespace
+
+    async def lose(self, namespace: Namespace) -> None:
+        """The interpreter is dead or not to be trusted: the namespace is what its bytes and its tape say."""
+        self._idle.pop(id(namespace), None)
+        interpreter, namespace.interpreter = namespace.interpreter, None
+        if interpreter is not None:
+            await self.give_back(interpreter)
+
+    async def rest(self, namespace: Namespace) -> None:
+        """Put the namespace to bytes and give its seat away."""
+        if namespace.interpreter is None:
+            if len(namespace.tape):
+                await self.take(namespace)
+            else:
+                return
+        try:
+            await self._save(namespace)
+        finally:
+            await self.lose(namespace)
+
+    async def save(self, namespace: Namespace) -> bytes | None:
+        """The namespace as bytes, up to date. None for one that never ran anything."""
+        if len(namespace.tape):
+            await self.take(namespace)
+            await self._save(namespace)
+            await self.leave(namespace)
+        return namespace.state
+
+    async def _save(self, namespace: Namespace) -> None:
+        interpreter = namespace.interpreter
+        if interpreter is not None and len(namespace.tape):
+            # If the worker dies here, bytes and tape are as they were: nothing is lost.
+            namespace.state = await interpreter.dump()
+            namespace.tape.clear()
+
+    async def _seat(self) -> None:
+        while True:
+            if self._free > 0:
+                self._free -= 1
+                return
+            if self._idle:
+                _, oldest = self._idle.popitem(last=False)
+                await self.rest(oldest)
+                continue
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._line.append(turn)
+            try:
+                await turn
+            finally:
+                if turn in self._line:
+                    self._line.remove(turn)
+
+    def _give(self) -> None:
+        self._free += 1
+        while self._line:
+            turn = self._line.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                break
+
+    async def close(self) -> None:
+        """Every idle interpreter goes; their namespaces are not saved."""
+        while self._idle:
+            _, namespace = self._idle.popitem(last=False)
+            await self.lose(namespace)

@@ -1,0 +1,64 @@
+"""What happened to a namespace since its last bytes: the programs it ran and how their calls were settled.
+
+A namespace is its last dump plus its tape. Dumping after every cell would cost as much as a small cell; a tape
+costs nothing until a worker dies, and then the steps are played again: an engine is deterministic, calls are
+answered from the tape and the world is not touched.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cloister.core.errors import EngineUnavailable
+from cloister.core.limits import SessionLimits
+from cloister.ports.engine import Catalog, Interpreter, Program, Settlement, Step, Suspended, Turn
+
+# Long enough that a dump's cost vanishes, short enough that playing it again takes no time.
+MAX_STEPS = 64
+
+
+@dataclass(slots=True)
+class Recording:
+    """One cell on the tape: how it started and each settlement that moved it on."""
+
+    program: Program
+    catalog: Catalog
+    now_ms: int
+    resumes: list[tuple[int, Sequence[Settlement]]] = field(default_factory=list[tuple[int, Sequence[Settlement]]])
+
+
+class Tape:
+    def __init__(self) -> None:
+        self._recordings: list[Recording] = []
+        self._steps = 0
+
+    def add(self, recording: Recording) -> None:
+        self._recordings.append(recording)
+        self._steps += 1 + len(recording.resumes)
+
+    def clear(self) -> None:
+        self._recordings.clear()
+        self._steps = 0
+
+    def __len__(self) -> int:
+        return self._steps
+
+    @property
+    def full(self) -> bool:
+        return self._steps >= MAX_STEPS
+
+    async def play(self, interpreter: Interpreter, limits: SessionLimits) -> None:
+        """Bring an interpreter that was opened from the last bytes to where the tape ends."""
+        for recording in self._recordings:
+            step: Step = await interpreter.start(recording.program, _turn(recording.now_ms, recording.catalog, limits))
+            for now_ms, settlements in recording.resumes:
+                if not isinstance(step, Suspended):
+                    raise EngineUnavailable("the namespace could not be rebuilt: a cell took another course")
+                step = await interpreter.resume(settlements, _turn(now_ms, recording.catalog, limits))
+
+
+def _turn(now_ms: int, catalog: Catalog, limits: SessionLimits) -> Turn:
+    return Turn(now_ms, limits.wall_ms, limits.cpu_ms, _nowhere, catalog)
+
+
+def _nowhere(_stream: str, _text: str) -> None:
+    """Output was delivered when it happened."""

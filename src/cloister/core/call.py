@@ -1,0 +1,28 @@
+"""The record of one call: what was asked, how it went, never the values themselves."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cloister.core.capability import SideEffect
+from cloister.core.diagnostic import ErrorObject
+
+
+class CallStatus(StrEnum):
+    OK = "ok"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    DENIED = "denied"
+    APPROVAL_PENDING = "approval_pending"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalCallRecord:
+    id: str
+    name: str
+    side_effect: SideEffect
+    duration_ms: float
+    status: CallStatus
+    request_digest: str
+    response_digest: str | None = None
+    error: ErrorObject | None = None

@@ -1,0 +1,94 @@
+"""What the host did wrong, or what broke, as one small tree. What a *program* did wrong is data (`RunResult`).
+
+    CloisterError                       code
+    ├── InvalidInput                    INVALID_INPUT: a value that does not fit
+    │   ├── InvalidSessionId            INVALID_SESSION_ID
+    │   ├── InvalidLanguage             INVALID_LANGUAGE
+    │   ├── InvalidLimits               INVALID_LIMITS
+    │   └── InvalidToolName             INVALID_TOOL_NAME
+    ├── SessionNotFound                 SESSION_NOT_FOUND
+    ├── SessionExists                   SESSION_EXISTS
+    ├── SessionClosed                   SESSION_CLOSED
+    ├── SnapshotError                   (abstract)
+    │   ├── SnapshotCorrupt             SNAPSHOT_CORRUPT: truncated, flipped, not a snapshot
+    │   ├── SnapshotForeign             SNAPSHOT_FOREIGN: another installation's or another session's
+    │   ├── SnapshotVersionMismatch     SNAPSHOT_VERSION_MISMATCH
+    │   └── SnapshotCapabilityMismatch  SNAPSHOT_CAPABILITY_MISMATCH
+    ├── ConfinementUnavailable          CONFINEMENT_UNAVAILABLE
+    └── EngineUnavailable               ENGINE_UNAVAILABLE: no worker can be started
+
+The invalid ones are `ValueError`s too, so that a caller who only knows Python catches them.
+"""
+
+from typing import ClassVar
+
+
+class CloisterError(Exception):
+    """Base of everything that Cloister raises on purpose."""
+
+    code: ClassVar[str] = "INTERNAL"
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class InvalidInput(CloisterError, ValueError):
+    code = "INVALID_INPUT"
+
+
+class InvalidSessionId(InvalidInput):
+    code = "INVALID_SESSION_ID"
+
+
+class InvalidLanguage(InvalidInput):
+    code = "INVALID_LANGUAGE"
+
+
+class InvalidLimits(InvalidInput):
+    code = "INVALID_LIMITS"
+
+
+class InvalidToolName(InvalidInput):
+    code = "INVALID_TOOL_NAME"
+
+
+class SessionNotFound(CloisterError, LookupError):
+    code = "SESSION_NOT_FOUND"
+
+
+class SessionExists(CloisterError):
+    code = "SESSION_EXISTS"
+
+
+class SessionClosed(CloisterError):
+    code = "SESSION_CLOSED"
+
+
+class SnapshotError(CloisterError, ValueError):
+    """A snapshot that is refused; the subclasses say why."""
+
+
+class SnapshotCorrupt(SnapshotError):
+    code = "SNAPSHOT_CORRUPT"
+
+
+class SnapshotForeign(SnapshotError):
+    code = "SNAPSHOT_FOREIGN"
+
+
+class SnapshotVersionMismatch(SnapshotError):
+    code = "SNAPSHOT_VERSION_MISMATCH"
+
+
+class SnapshotCapabilityMismatch(SnapshotError):
+    code = "SNAPSHOT_CAPABILITY_MISMATCH"
+
+
+class ConfinementUnavailable(CloisterError):
+    code = "CONFINEMENT_UNAVAILABLE"
+
+
+class EngineUnavailable(CloisterError):
+    code = "ENGINE_UNAVAILABLE"

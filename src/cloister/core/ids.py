@@ -1,0 +1,52 @@
+"""Ids: a prefix that says what it names, then 26 characters that sort by time.
+
+The characters are Crockford's base 32 over 48 bits of milliseconds and 80 bits of chance. Within one
+millisecond the chance part counts up, so ids made by one source never go backwards.
+"""
+
+import os
+import re
+import threading
+from collections.abc import Callable
+from typing import NewType
+
+from cloister.core.errors import InvalidSessionId
+
+SessionId = NewType("SessionId", str)
+CellId = NewType("CellId", str)
+CallId = NewType("CallId", str)
+SnapshotId = NewType("SnapshotId", str)
+
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
+_SESSION_ID = re.compile(r"[a-zA-Z0-9_\-]{1,64}\Z")
+
+
+class IdSource:
+    """Makes ids. `now_ms` and `chance` are given, so that tests get the same ids twice."""
+
+    def __init__(self, now_ms: Callable[[], int], chance: Callable[[int], bytes] = os.urandom) -> None:
+        self._now_ms = now_ms
+        self._chance = chance
+        self._last = 0
+        # Ids are also made in worker threads; two of them must never read the same `_last`.
+        self._lock = threading.Lock()
+
+    def new(self, prefix: str) -> str:
+        with self._lock:
+            stamp = self._now_ms() << 80
+            if stamp > self._last:
+                # The top bit stays clear: room to count up within the millisecond.
+                self._last = stamp | (int.from_bytes(self._chance(10), "big") >> 1)
+            else:
+                self._last += 1
+            value = self._last
+        # 130 bits in 13 pairs of 10 bits: half the work of 26 single characters.
+        return prefix + "".join([_PAIRS[(value >> shift) & 1023] for shift in range(120, -1, -10)])
+
+
+def check_session_id(value: object) -> SessionId:
+    if not isinstance(value, str) or not _SESSION_ID.match(value):
+        shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
+        raise InvalidSessionId(f"{shown} is not a session id: use 1 to 64 letters, digits, '_' and '-'")
+    return SessionId(value)

@@ -1,0 +1,262 @@
+"""Looks at a Python program without running it: ty for types and names, Monty's own parser for the rest.
+
+Both are in a Monty worker kept for checking, so no guest source is parsed in the host and no stub travels in a
+session's bytes. One line in front of the program makes Monty check without running: a call of a name that is not
+there. ty always refuses it, and its report is what we want; where types are skipped, the whole is parsed and
+compiled and then stops at that call, which is never answered.
+
+ty sees the earlier cells of the session, as far as they fit, in front of the program; their own lines are cut
+from its report.
+"""
+
+import json
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import pydantic_monty as monty
+
+from cloister.core.codes import Code
+from cloister.core.diagnostic import Diagnostic, ErrorObject, Severity, Span
+from cloister.engines.monty import faults
+from cloister.engines.monty.features import MODULES, module_hint
+from cloister.engines.monty.lane import Lane
+from cloister.engines.warden import Warden, verdict_error
+from cloister.ports.engine import Catalog, Checked, Program, Turn, TypeCheck
+
+MAX_CONTEXT = 8 << 10
+_HALT = "__cloister_halt__()\n"
+_AWAITED = re.compile(r"\bawait\s+([A-Za-z_]\w*)\s*\(")
+_IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([\w.]+)", re.MULTILINE)
+_BINDS = re.compile(r"^(?:async def|def|class|import|from|with|for|[A-Za-z_][\w, ]*(?::[^=]*)?=[^=])", re.MULTILINE)
+_QUOTED = re.compile(r"`(\w+)`")
+
+
+def context_after(context: str, code: str) -> str:
+    """What a type checker should have read before the next cell: this one too, if it binds names."""
+    if not _BINDS.search(code) or len(code) > MAX_CONTEXT or code in context:
+        return context
+    grown = f"{context}{code}\n"
+    if len(grown) <= MAX_CONTEXT:
+        return grown
+    # The oldest lines go first, cut at a line that starts a statement.
+    cut = grown[len(grown) - MAX_CONTEXT :]
+    start = _BINDS.search(cut)
+    return cut[start.start() :] if start else f"{code}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    rule: str
+    message: str
+    span: Span
+    name: str | None = None
+    awaited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was found, before it is known which names the live namespace has."""
+
+    found: tuple[_Finding, ...] = ()
+    errors: tuple[ErrorObject, ...] = ()
+
+    @property
+    def unresolved(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(f.name for f in self.found if f.rule == "unresolved-reference" and f.name))[:20]
+
+    def judge(self, defined: frozenset[str], catalog: Catalog, types: TypeCheck) -> Checked:
+        out = [Diagnostic(Severity.ERROR, e.code, e.message, e.hint, e.span) for e in self.errors]
+        for finding in self.found:
+            diagnostic = _judge(finding, defined, catalog, types)
+            if diagnostic is not None and diagnostic not in out:
+                out.append(diagnostic)
+        return Checked(tuple(out))
+
+
+def _judge(finding: _Finding, defined: frozenset[str], catalog: Catalog, types: TypeCheck) -> Diagnostic | None:
+    name, rule = finding.name or "", finding.rule
+    if rule == "invalid-syntax":
+        return Diagnostic(Severity.ERROR, Code.SYNTAX_ERROR, finding.message, None, finding.span)
+    if rule == "unresolved-reference":
+        if name in defined or name in catalog.names:
+            return None
+        if finding.awaited:
+            close = faults.did_you_mean(name, catalog.names)
+            known = _signature_hint(close, catalog)
+            return Diagnostic(Severity.ERROR, Code.UNKNOWN_TOOL, f"there is no tool `{name}`", known, finding.span)
+    if rule == "unresolved-import":
+        root = name.split(".")[0]
+        if root in MODULES or any(full.startswith(f"{root}.") for full in catalog.names):
+            return None
+        message = f"this Python has no module `{name}`"
+        return Diagnostic(Severity.ERROR, Code.UNSUPPORTED_FEATURE, message, module_hint(name), finding.span)
+    if types is TypeCheck.OFF:
+        return None
+    severity = Severity.ERROR if types is TypeCheck.STRICT else Severity.WARNING
+    return Diagnostic(severity, Code.TYPE_ERROR, finding.message, _type_hint(finding.message, catalog), finding.span)
+
+
+def _signature_hint(close: str | None, catalog: Catalog) -> str:
+    if close is None:
+        some = ", ".join(f"`{name}`" for name in sorted(catalog.names)[:10])
+        return f"the tools here are {some}" if some else "this session has no tools"
+    name = close.split("`")[1]
+    signature = catalog.signatures.get(name)
+    return f"{close} {signature}" if signature else close
+
+
+def _type_hint(message: str, catalog: Catalog) -> str | None:
+    if "CoroutineType" in message:
+        return "add `await` in front of the tool call"
+    for name in _QUOTED.findall(message):
+        if name in catalog.signatures:
+            return catalog.signatures[name]
+    return None
+
+
+class Checker:
+    """One worker that checks, with the stubs of the catalogs it was asked about lately."""
+
+    def __init__(self, pool: Any, lane: Lane, *, keep: int = 2) -> None:
+        self._pool = pool
+        self._lane = lane
+        self._keep = keep
+        self._desks: OrderedDict[str, _Desk] = OrderedDict()
+
+    def needed(self, program: Program, catalog: Catalog, types: TypeCheck) -> bool:
+        """Whether a program about to start must be looked at first. Without types: only when it might call a
+        tool that is not there or import a module that is not there; the parser in `start` finds the rest."""
+        if types is not TypeCheck.OFF:
+            return True
+        code = program.code
+        if "import" in code and any(m.split(".")[0] not in MODULES for m in _IMPORT.findall(code)):
+            return True
+        return "await" in code and any(name not in catalog.names for name in _AWAITED.findall(code))
+
+    async def check(
+        self, program: Program, types: TypeCheck, turn: Turn, *, context: str, starting: bool
+    ) -> Findings:
+        desk = await self._desk(turn.catalog)
+        desk.warden.watch(turn.wall_ms, turn.wall_ms)
+        try:
+            return await self._lane.do(lambda: desk.look(program, context, starting=starting))
+        except (monty.MontyCrashedError, RuntimeError):
+            verdict = desk.warden.verdict
+            await self._drop(turn.catalog.revision)
+            if verdict is not None:
+                return Findings(errors=(verdict_error(verdict, turn.wall_ms, turn.wall_ms),))
+            message = "the program could not be checked: it is nested too deeply or too large for the checker"
+            return Findings(errors=(ErrorObject(Code.SYNTAX_ERROR, message, "split the program into smaller parts"),))
+        finally:
+            desk.warden.rest()
+
+    async def _desk(self, catalog: Catalog) -> "_Desk":
+        desk = self._desks.get(catalog.revision)
+        if desk is None:
+            while len(self._desks) >= self._keep:
+                await self._drop(next(iter(self._desks)))
+            desk = await self._lane.do(lambda: _Desk(self._pool, catalog))
+            self._desks[catalog.revision] = desk
+        self._desks.move_to_end(catalog.revision)
+        return desk
+
+    async def _drop(self, revision: str) -> None:
+        desk = self._desks.pop(revision, None)
+        if desk is not None:
+            await self._lane.do(desk.close)
+
+    async def close(self) -> None:
+        for revision in list(self._desks):
+            await self._drop(revision)
+
+
+class _Desk:
+    """A checked-out Monty session that only ever checks. Lives in the checker's lane."""
+
+    def __init__(self, pool: Any, catalog: Catalog) -> None:
+        self._session = pool.checkout(
+            type_check=True,
+            type_check_stubs=catalog.stubs or None,
+            type_check_format="jsonlines",
+            limits={"max_suspensions": 10**9},
+            external_modules={name: monty.ExternalModule({}, stubs=text) for name, text in catalog.modules.items()},
+        )
+        self._session.__enter__()
+        self.warden = Warden(self._session.worker_pid)
+
+    def look(self, program: Program, context: str, *, starting: bool) -> Findings:
+        found = self._types(program, context)
+        errors = () if starting else self._compile(program.code)
+        return Findings(found, errors)
+
+    def _types(self, program: Program, context: str) -> tuple[_Finding, ...]:
+        try:
+            self._halt(self._session.feed_start(_HALT + context + program.code))
+        except monty.MontyTypingError as report:
+            skip = 1 + context.count("\n")
+            return tuple(_read(report.display(), program.code.split("\n"), skip, frozenset(program.inputs)))
+        return ()
+
+    def _compile(self, code: str) -> tuple[ErrorObject, ...]:
+        try:
+            self._halt(self._session.feed_start(_HALT + code, skip_type_check=True))
+        except (monty.MontySyntaxError, monty.MontyRuntimeError) as error:
+            return (faults.compile_error(error, line_offset=1),)
+        return ()
+
+    def _halt(self, snapshot: Any) -> None:
+        """Serve the stubs that ty asks for; a program that got as far as its first line is ended there."""
+        while isinstance(snapshot, monty.FunctionSnapshot) and snapshot.is_os_function:
+            snapshot = snapshot.resume_auto()
+        if not isinstance(snapshot, monty.FunctionSnapshot):
+            raise RuntimeError("a program under check was not halted")
+        try:
+            snapshot.resume({"exc_type": "SystemExit"})
+        except monty.MontyRuntimeError:
+            pass
+
+    def close(self) -> None:
+        try:
+            self._session.__exit__(None, None, None)
+        except (monty.MontyError, RuntimeError):
+            pass  # the worker is gone already
+        self.warden.close()
+
+
+def _read(report: str, lines: list[str], skip: int, inputs: frozenset[str]) -> "list[_Finding]":
+    out: list[_Finding] = []
+    for line in report.splitlines():
+        item = json.loads(line)
+        row, rule = item["location"]["row"] - skip, item["code"]
+        if row < 1:
+            continue
+        message, column = item["message"], item["location"]["column"]
+        end_row, end_column = item["end_location"]["row"] - skip, item["end_location"]["column"]
+        if row > len(lines):
+            row, column = len(lines), len(lines[-1]) + 1
+        if end_row > len(lines):
+            end_row, end_column = len(lines), len(lines[-1]) + 1
+        name = match[1] if (match := _QUOTED.search(message)) else None
+        if rule == "unresolved-import":
+            name = message.split("`")[1] if "`" in message else name
+        if rule == "unresolved-reference" and name in inputs:
+            continue
+        awaited = _is_awaited(lines, row, column, end_column)
+        out.append(_Finding(rule, message, Span(row, column, end_row, end_column), name, awaited))
+        if len(out) == 50:
+            break
+    return out
+
+
+def _is_awaited(lines: list[str], row: int, column: int, end_column: int) -> bool:
+    """Whether the name at this place is called and awaited, or called inside something that is gathered."""
+    text = lines[row - 1]
+    before, after = text[: column - 1].rstrip(), text[end_column - 1 :].lstrip()
+    if not after.startswith("("):
+        return False
+    return before.endswith("await") or "gather(" in before or (not before and "gather(" in "".join(lines[:row]))
+
+
+__all__ = ["Checker", "Findings", "context_after"]

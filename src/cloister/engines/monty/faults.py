@@ -1,0 +1,89 @@
+"""Monty's exceptions as our errors: code, message, hint, and a span into this cell's source."""
+
+import difflib
+import re
+from collections.abc import Collection
+from typing import Any
+
+from pydantic_monty import MontyRuntimeError, MontySyntaxError
+
+from cloister.core.codes import Code
+from cloister.core.diagnostic import ErrorObject, Span
+from cloister.engines.monty.features import module_hint, syntax_hint
+
+_UNSUPPORTED = "NotImplementedError: The monty syntax parser does not yet support "
+_NAME_ERROR = re.compile(r"NameError: name '(\w+)' is not defined")
+_MODULE_ERROR = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+_UNAWAITED = re.compile(r"TypeError: .*(coroutine|[Ff]uture)")
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str | None:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"did you mean `{close[0]}`?" if close else None
+
+
+def span_of(error: Any, line_offset: int = 0) -> Span | None:
+    """The innermost frame that lies in this cell. The outermost frame is always this cell's own top level."""
+    frames = error.traceback()
+    if not frames:
+        return None
+    cell = frames[0].filename
+    frame = next(f for f in reversed(frames) if f.filename == cell)
+    return Span(frame.line - line_offset, frame.column, frame.end_line - line_offset, frame.end_column)
+
+
+def is_compile_error(error: Any) -> bool:
+    """Whether nothing of the program ran: parse errors have no function around them."""
+    if isinstance(error, MontySyntaxError):
+        return True
+    frames = error.traceback()
+    return bool(frames) and frames[0].function_name is None
+
+
+def compile_error(error: Any, line_offset: int = 0) -> ErrorObject:
+    text = str(error)
+    span = span_of(error, line_offset)
+    if text.startswith(_UNSUPPORTED):
+        what = text.removeprefix(_UNSUPPORTED)
+        return ErrorObject(Code.UNSUPPORTED_FEATURE, f"this Python does not support {what}", syntax_hint(what), span)
+    return ErrorObject(Code.SYNTAX_ERROR, text.removeprefix("SyntaxError: "), None, span)
+
+
+def limit_error(error: MontyRuntimeError) -> ErrorObject | None:
+    """The limit that this error stands for, if it is one. Such an error ends the interpreter."""
+    text = str(error)
+    if text.startswith("TimeoutError: feed time limit exceeded"):
+        return ErrorObject(
+            Code.TIMEOUT_CPU,
+            "the program used more than its processor time",
+            "do less in one cell, or ask for a larger cpu_ms",
+            span_of(error),
+        )
+    if text.startswith("MemoryError: memory limit exceeded"):
+        return ErrorObject(
+            Code.MEMORY_EXCEEDED,
+            "the program needed more memory than it may have",
+            "keep less in variables, or ask for a larger memory_mb",
+            span_of(error),
+        )
+    if text.startswith("RecursionError"):
+        return ErrorObject(
+            Code.STACK_OVERFLOW,
+            "the program's calls were nested deeper than they may be",
+            "use a loop, or ask for a larger max_stack_depth",
+            span_of(error),
+        )
+    return None
+
+
+def runtime_error(error: MontyRuntimeError, known: Collection[str]) -> ErrorObject:
+    """An exception that the program did not catch."""
+    text = str(error)
+    hint: str | None = None
+    if match := _NAME_ERROR.match(text):
+        hint = did_you_mean(match[1], known)
+    elif match := _MODULE_ERROR.match(text):
+        hint = module_hint(match[1])
+    elif _UNAWAITED.match(text):
+        hint = "add `await` in front of the tool call"
+    return ErrorObject(Code.RUNTIME_ERROR, text, hint, span_of(error))

@@ -1,0 +1,64 @@
+"""What Monty cannot do yet, and what to write instead. One table, used for hints and by `cloister doctor`."""
+
+# What Monty's parser says it does not support -> what to do about it. Matched as a part of its message.
+SYNTAX_HINTS: dict[str, str] = {
+    "yield": "build a list and return it; generators are not supported",
+    "class inheritance": "write a plain class without bases, or use functions and dicts",
+    "method decorators": "write a plain method and call it with ()",
+    "'del'": "assign None, or build a new dict or list without the item (dict.pop and list.pop work)",
+    "async for": "await the calls in a plain `for` loop, or gather them with asyncio.gather",
+    "async with": "use plain calls",
+    "exception groups": "use plain `except`",
+    "type aliases": "assign the type to a name: X = int",
+    "star": "write the names out",
+    "comprehension": "use a plain `for` loop",
+}
+
+MODULES: frozenset[str] = frozenset(
+    "asyncio base64 binascii bisect collections copy csv dataclasses datetime decimal functools hashlib itertools "
+    "json math os pathlib random re sys time tomllib typing unicodedata".split()
+)
+
+MODULE_HINTS: dict[str, str] = {
+    "enum": "use plain constants or a dict",
+    "heapq": "use sorted() or bisect",
+    "statistics": "sum() and len() do for means; sort for medians",
+    "string": "write the characters out",
+    "textwrap": "use str methods",
+    "uuid": "ask a tool for an id",
+    "io": "use lists of text and ''.join",
+    "operator": "use a lambda",
+    "urllib": "the network is reached through tools only",
+    "requests": "the network is reached through tools only",
+    "httpx": "the network is reached through tools only",
+    "socket": "the network is reached through tools only",
+    "subprocess": "programs cannot start processes",
+    "threading": "use asyncio.gather over tool calls",
+    "numpy": "write it with lists, or ask a tool",
+    "pandas": "write it with lists and dicts, or ask a tool",
+}
+
+UNSUPPORTED: tuple[str, ...] = (
+    "generators (yield)",
+    "class inheritance and metaclasses",
+    "@property, @classmethod, @staticmethod",
+    "the del statement",
+    "async for, async with",
+    "exception groups (except*)",
+    "type aliases (type X = ...)",
+    "modules other than " + ", ".join(sorted(MODULES)),
+)
+
+
+def syntax_hint(message: str) -> str:
+    for part, hint in SYNTAX_HINTS.items():
+        if part in message:
+            return hint
+    return "write it another way: this Python is a subset"
+
+
+def module_hint(module: str) -> str:
+    root = module.split(".")[0]
+    hint = MODULE_HINTS.get(root)
+    known = f"the modules here are {', '.join(sorted(MODULES))}"
+    return f"{hint}; {known}" if hint else known

@@ -1,0 +1,57 @@
+"""A lane: one thread that talks to one Monty worker, so that the event loop never waits for it.
+
+Monty's sync calls in a thread of ours cost two thread hops a step and no more; its own async client costs two
+hops for each of the several round trips in a step. Measured over ten awaited calls: 0.28 ms against 0.39 ms a call.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Lane:
+    """Runs what it is given, in order, in its own thread. Ends when it is closed."""
+
+    def __init__(self, name: str) -> None:
+        self._work: SimpleQueue[tuple[Callable[[], Any], asyncio.AbstractEventLoop, asyncio.Future[Any]] | None]
+        self._work = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def do(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        """Queue `work`. Cancelling the future does not stop the work: kill the worker for that."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._work.put((work, loop, future))
+        return future
+
+    def close(self) -> None:
+        """End the thread once its queue is empty. Does not wait: the last job may be a dying worker."""
+        self._work.put(None)
+
+    def _run(self) -> None:
+        while (item := self._work.get()) is not None:
+            work, loop, future = item
+            try:
+                result, failure = work(), None
+            # Containment: whatever breaks belongs to the one who waits for this job, not to the thread.
+            except BaseException as error:
+                result, failure = None, error
+            try:
+                loop.call_soon_threadsafe(_deliver, future, result, failure)
+            except RuntimeError:
+                pass  # the loop is closed: nobody waits any more
+            del item, work, loop, future, result, failure
+
+
+def _deliver(future: "asyncio.Future[Any]", result: Any, failure: BaseException | None) -> None:
+    if future.cancelled():
+        return
+    if failure is not None:
+        future.set_exception(failure)
+    else:
+        future.set_result(result)

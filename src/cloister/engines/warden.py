@@ -1,0 +1,119 @@
+"""A warden watches one worker process while it runs a step, and kills it when its time is up.
+
+It trusts nothing inside the worker: wall time is the host's clock, processor time is the kernel's account of
+that process, and the kill is SIGKILL through a pidfd, so that a recycled pid is never hit.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from typing import Literal
+
+from cloister.core.codes import Code
+from cloister.core.diagnostic import ErrorObject
+
+Verdict = Literal["TIMEOUT_WALL", "TIMEOUT_CPU", "INTERRUPTED"]
+
+# The interpreter's own limit should speak first, as it knows where the program was.
+CPU_GRACE_MS = 100.0
+
+_MESSAGES: dict[str, tuple[str, str]] = {
+    "TIMEOUT_WALL": (
+        "the program ran longer than its wall time of {limit:.0f} ms",
+        "do less in one cell, or ask for a larger wall_ms",
+    ),
+    "TIMEOUT_CPU": (
+        "the program used more than its {limit:.0f} ms of processor time",
+        "do less in one cell, or ask for a larger cpu_ms",
+    ),
+    "INTERRUPTED": ("the program was stopped by its host", ""),
+}
+
+
+class Warden:
+    """One worker process, from its birth to its end."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._clock = (~pid << 3) | 2  # the kernel's id of that process's CPU clock
+        self._pidfd: int | None = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+        try:
+            self._status: int | None = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._status = None
+        self.verdict: Verdict | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def cpu_ms(self) -> float:
+        """Processor time the worker has used since it started; 0 where the kernel does not say."""
+        try:
+            return time.clock_gettime(self._clock) * 1000
+        except OSError:
+            return 0.0
+
+    def peak_bytes(self) -> int:
+        """The most resident memory the worker has held, its interpreter included."""
+        if self._status is None:
+            return 0
+        try:
+            text = os.pread(self._status, 4096, 0)
+        except OSError:
+            return 0
+        at = text.find(b"VmHWM:")
+        return int(text[at + 6 : text.find(b"kB", at)]) * 1024 if at >= 0 else 0
+
+    def watch(self, wall_ms: float, cpu_ms: float) -> None:
+        """From now on: kill after `wall_ms`, or once the worker has used `cpu_ms` more and the grace."""
+        loop = asyncio.get_running_loop()
+        self.verdict = None
+        ends = loop.time() + wall_ms / 1000
+        cpu_ends = self.cpu_ms() + cpu_ms + CPU_GRACE_MS
+        self._arm(loop, ends, cpu_ends)
+
+    def _arm(self, loop: asyncio.AbstractEventLoop, ends: float, cpu_ends: float) -> None:
+        # A process cannot use more processor time than time passes (it has one thread that computes), so the
+        # next moment worth looking at is when the rest of its budget could be gone.
+        rest = (cpu_ends - self.cpu_ms()) / 1000
+        self._timer = loop.call_at(min(ends, loop.time() + max(rest, 0.001)), self._look, loop, ends, cpu_ends)
+
+    def _look(self, loop: asyncio.AbstractEventLoop, ends: float, cpu_ends: float) -> None:
+        if loop.time() >= ends:
+            self.kill("TIMEOUT_WALL")
+        elif self.cpu_ms() >= cpu_ends:
+            self.kill("TIMEOUT_CPU")
+        else:
+            self._arm(loop, ends, cpu_ends)
+
+    def rest(self) -> None:
+        """The step is over: stop watching."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def kill(self, verdict: Verdict | None = None) -> None:
+        if verdict is not None and self.verdict is None:
+            self.verdict = verdict
+        try:
+            if self._pidfd is not None:
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            elif not self._closed:
+                os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def close(self) -> None:
+        """Forget the process. Its descriptors go back; the process itself is its spawner's to reap."""
+        self.rest()
+        self._closed = True
+        for fd in (self._pidfd, self._status):
+            if fd is not None:
+                os.close(fd)
+        self._pidfd = self._status = None
+
+
+def verdict_error(verdict: Verdict, wall_ms: float, cpu_ms: float) -> ErrorObject:
+    message, hint = _MESSAGES[verdict]
+    limit = wall_ms if verdict == "TIMEOUT_WALL" else cpu_ms
+    return ErrorObject(code=Code(verdict), message=message.format(limit=limit), hint=hint or None)

@@ -1,0 +1,171 @@
+"""The gate: one call in, one settlement and one record out, in a fixed order.
+
+resolve the name, guard the shape and size, bind the arguments, charge the budget, dispatch with the capability's
+timeout, guard the response. A refusal at any stage is an error that the program can catch. What a host's
+exception says never reaches the program: it gets a code and what the tool chose to tell it.
+"""
+
+import asyncio
+import difflib
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cloister.core.call import CallStatus, ExternalCallRecord
+from cloister.core.capability import SideEffect
+from cloister.core.codes import Code
+from cloister.core.diagnostic import ErrorObject
+from cloister.core.digest import canonical_json, digest_bytes
+from cloister.core.value import Json, ValueRefused, plain
+from cloister.ports.engine import Call, Raised, Returned, Settlement
+from cloister.tools.registry import ToolRegistry
+from cloister.tools.signature import BadArguments
+from cloister.tools.stubs import signature_text
+from cloister.tools.tool import Tool, ToolError
+
+log = logging.getLogger("cloister.gate")
+
+
+@dataclass(slots=True)
+class Budget:
+    """How many calls a cell may still make."""
+
+    left: int
+    limit: int
+
+    def charge(self) -> bool:
+        if self.left <= 0:
+            return False
+        self.left -= 1
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    settlement: Settlement
+    record: ExternalCallRecord
+
+
+class _Refusal(Exception):
+    """Ends the pipeline: this is what the program gets and what is recorded."""
+
+    def __init__(self, status: CallStatus, error: ErrorObject) -> None:
+        super().__init__(error.message)
+        self.status = status
+        self.error = error
+
+
+def _refuse(code: str, message: str, hint: str | None = None, status: CallStatus = CallStatus.ERROR) -> _Refusal:
+    return _Refusal(status, ErrorObject(code, message, hint))
+
+
+class Gate:
+    """Passes calls to the tools of one registry."""
+
+    def __init__(self, registry: ToolRegistry) -> None:
+        self._registry = registry
+
+    async def handle(self, call: Call, call_id: str, budget: Budget) -> Outcome:
+        """Pass one call. Never raises but for cancellation."""
+        started = time.monotonic()
+        request = canonical_json([call.name, list(call.args), call.kwargs])
+        side_effect, response_digest = SideEffect.NONE, None
+        settlement: Settlement
+        status, error = CallStatus.OK, None
+        try:
+            tool = self._resolve(call.name)
+            side_effect = tool.side_effect
+            self._guard_request(call, tool, len(request))
+            arguments = self._bind(call, tool)
+            self._charge(call, budget)
+            value = await self._dispatch(tool, arguments)
+            value, response_digest = self._guard_response(tool, value)
+            settlement = Returned(call.number, value)
+        except _Refusal as refusal:
+            status, error = refusal.status, refusal.error
+            settlement = Raised(call.number, error)
+        record = ExternalCallRecord(
+            id=call_id,
+            name=call.name,
+            side_effect=side_effect,
+            duration_ms=round((time.monotonic() - started) * 1000, 3),
+            status=status,
+            request_digest=digest_bytes(request),
+            response_digest=response_digest,
+            error=error,
+        )
+        return Outcome(settlement, record)
+
+    def side_effect_of(self, name: str) -> SideEffect:
+        tool = self._registry.get(name)
+        return tool.side_effect if tool is not None else SideEffect.NONE
+
+    def is_idempotent(self, name: str) -> bool:
+        tool = self._registry.get(name)
+        return tool is None or tool.idempotent
+
+    def _resolve(self, name: str) -> Tool:
+        tool = self._registry.get(name)
+        if tool is None:
+            close = difflib.get_close_matches(name, self._registry.names(), n=1)
+            hint = f"did you mean `{close[0]}`?" if close else None
+            raise _refuse(Code.UNKNOWN_TOOL, f"there is no tool `{name}`", hint)
+        return tool
+
+    def _guard_request(self, call: Call, tool: Tool, size: int) -> None:
+        if call.refused is not None:
+            raise _Refusal(CallStatus.ERROR, call.refused)
+        bound = tool.limits.max_request_bytes
+        if size > bound:
+            raise _refuse(Code.INVALID_ARGUMENTS, f"the arguments take {size} bytes; `{call.name}` takes {bound}")
+
+    def _bind(self, call: Call, tool: Tool) -> Mapping[str, object]:
+        try:
+            return tool.signature.bind(call.args, call.kwargs)
+        except BadArguments as bad:
+            message = f"`{call.name}`: {bad} at {bad.path}"
+            raise _refuse(Code.INVALID_ARGUMENTS, message, signature_text(tool.capability)) from None
+
+    def _charge(self, call: Call, budget: Budget) -> None:
+        if not budget.charge():
+            raise _refuse(
+                Code.EXTERNAL_CALLS_EXCEEDED,
+                f"this cell has made its {budget.limit} calls",
+                "do the work with fewer calls, or ask for a larger max_external_calls",
+            )
+
+    async def _dispatch(self, tool: Tool, arguments: Mapping[str, object]) -> object:
+        seconds = tool.limits.timeout_ms / 1000
+        try:
+            async with asyncio.timeout(seconds):
+                if tool.is_async:
+                    return await tool.handler(**arguments)
+                # A thread that ignores the timeout goes on alone; its result is dropped.
+                return await asyncio.to_thread(tool.handler, **arguments)
+        except TimeoutError:
+            raise _refuse(
+                Code.TIMEOUT_TOOL,
+                f"`{tool.full_name}` took longer than {tool.limits.timeout_ms} ms",
+                "try again, or do less in one call",
+                CallStatus.TIMEOUT,
+            ) from None
+        except ToolError as error:
+            raise _refuse(error.code, error.message, error.hint) from None
+        # Containment: any other exception is the host's secret. It is logged here and nowhere else.
+        except Exception:
+            log.exception("tool %s failed", tool.full_name)
+            raise _refuse(Code.TOOL_ERROR, f"`{tool.full_name}` failed") from None
+
+    def _guard_response(self, tool: Tool, value: object) -> tuple[Json, str]:
+        try:
+            answer = plain(tool.signature.unwrap(value))
+        except (ValueRefused, TypeError) as refused:
+            log.error("tool %s returned what is not JSON: %s", tool.full_name, refused)
+            raise _refuse(Code.TOOL_ERROR, f"`{tool.full_name}` returned what is not JSON") from None
+        response = canonical_json(answer)
+        bound = tool.limits.max_response_bytes
+        if len(response) > bound:
+            message = f"`{tool.full_name}` returned {len(response)} bytes; {bound} are allowed"
+            raise _refuse(Code.RESULT_TOO_LARGE, message, "ask for less in one call")
+        return answer, digest_bytes(response)

@@ -1,0 +1,129 @@
+"""The snapshot envelope: a session's bytes with what must be true of whoever opens them.
+
+    magic 8 | format 2 | key id 8 | head length 4 | head (JSON) | payload (zstd) | MAC 32
+
+The MAC (HMAC-SHA3-256) covers every byte before it and is checked before any of them is believed. The head says
+which engine wrote the payload, for which session, under which limits and with which capabilities. The payload is
+one form for idle and suspended sessions alike.
+"""
+
+import hashlib
+import hmac
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import zstandard
+
+from cloister.core.errors import SnapshotCorrupt, SnapshotForeign, SnapshotVersionMismatch
+from cloister.core.language import Language
+from cloister.core.limits import SessionLimits
+
+MAGIC = b"CLOISTER"
+FORMAT = 1
+MAX_PAYLOAD = 512 << 20
+_FIXED = struct.Struct(">8sH8sI")
+_MAC = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What a snapshot holds. `cell` is what is known of a suspended program, absent when the session was idle."""
+
+    session_id: str
+    language: Language
+    engine: str
+    engine_version: str
+    limits: SessionLimits
+    # Full name -> digest of everything that a program relies on; see `core.capability`.
+    capabilities: Mapping[str, str]
+    created_at: str
+    # None: the session had never run anything.
+    state: bytes | None
+    cell: Mapping[str, Any] | None = None
+    seed: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    # What could not be kept, named.
+    left_out: tuple[str, ...] = ()
+
+
+def key_id(key: bytes) -> bytes:
+    """Tells keys apart without telling anything about them."""
+    return hashlib.sha3_256(b"cloister snapshot key id" + key).digest()[:8]
+
+
+def _mac(key: bytes, data: bytes) -> bytes:
+    return hmac.new(key, data, hashlib.sha3_256).digest()
+
+
+def seal(envelope: Envelope, key: bytes) -> bytes:
+    head = {
+        "session_id": envelope.session_id,
+        "language": envelope.language,
+        "engine": envelope.engine,
+        "engine_version": envelope.engine_version,
+        "limits": [
+            envelope.limits.memory_mb,
+            envelope.limits.cpu_ms,
+            envelope.limits.wall_ms,
+            envelope.limits.max_stdout_bytes,
+            envelope.limits.max_external_calls,
+            envelope.limits.max_stack_depth,
+        ],
+        "capabilities": dict(envelope.capabilities),
+        "created_at": envelope.created_at,
+        "fresh": envelope.state is None,
+        "cell": envelope.cell,
+        "seed": envelope.seed,
+        "labels": dict(envelope.labels),
+        "left_out": list(envelope.left_out),
+    }
+    packed = zstandard.ZstdCompressor(level=3).compress(envelope.state or b"")
+    head_bytes = zstandard.ZstdCompressor(level=3).compress(json.dumps(head, separators=(",", ":")).encode())
+    body = _FIXED.pack(MAGIC, FORMAT, key_id(key), len(head_bytes)) + head_bytes + packed
+    return body + _mac(key, body)
+
+
+def unseal(data: bytes, key: bytes) -> Envelope:
+    """The envelope in `data`; raises a `SnapshotError` that says what is wrong with it."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise SnapshotCorrupt(f"a snapshot is bytes, not {type(data).__name__}")
+    data = bytes(data)
+    if len(data) < _FIXED.size + _MAC or not data.startswith(MAGIC):
+        raise SnapshotCorrupt("this is not a snapshot, or only the beginning of one")
+    _, version, maker, head_size = _FIXED.unpack_from(data)
+    if version > FORMAT:
+        raise SnapshotVersionMismatch(
+            f"the snapshot has format {version}; this Cloister reads up to {FORMAT}", hint="use a newer Cloister"
+        )
+    if maker != key_id(key):
+        raise SnapshotForeign(
+            "the snapshot was made with another key", hint="restore it where it was made, or give the same key"
+        )
+    body, mac = data[:-_MAC], data[-_MAC:]
+    if not hmac.compare_digest(mac, _mac(key, body)):
+        raise SnapshotCorrupt("the snapshot is damaged: it is cut off or its bytes were changed")
+    try:
+        raw = zstandard.ZstdDecompressor().decompress(
+            body[_FIXED.size : _FIXED.size + head_size], max_output_size=64 << 20
+        )
+        head = json.loads(raw)
+        payload = zstandard.ZstdDecompressor().decompress(body[_FIXED.size + head_size :], max_output_size=MAX_PAYLOAD)
+    except (zstandard.ZstdError, ValueError) as error:
+        raise SnapshotCorrupt(f"the snapshot cannot be read: {error}") from None
+    return Envelope(
+        session_id=head["session_id"],
+        language=Language(head["language"]),
+        engine=head["engine"],
+        engine_version=head["engine_version"],
+        limits=SessionLimits(*head["limits"]),
+        capabilities=head["capabilities"],
+        created_at=head["created_at"],
+        state=None if head["fresh"] else payload,
+        cell=head["cell"],
+        seed=head["seed"],
+        labels=head["labels"],
+        left_out=tuple(head["left_out"]),
+    )

@@ -1,0 +1,6 @@
+"""What may be called: tools, the registry that holds them, and their stubs. Knows no gate and no session."""
+
+from cloister.tools.registry import ToolRegistry
+from cloister.tools.tool import Tool, ToolError, tool
+
+__all__ = ["Tool", "ToolError", "ToolRegistry", "tool"]

@@ -1,0 +1,55 @@
+"""The tools of a host, by the name that programs write. The generation counts every change."""
+
+from collections.abc import Iterable, Iterator
+
+from cloister.core.capability import Capability
+from cloister.core.errors import InvalidInput
+from cloister.tools.tool import Tool, as_tool
+
+
+class ToolRegistry:
+    def __init__(self, tools: Iterable[object] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        self.generation = 0
+        for candidate in tools:
+            self.register(candidate)
+
+    def register(self, candidate: object) -> Tool:
+        found = as_tool(candidate)
+        if found.full_name in self._tools:
+            raise InvalidInput(f"there is a tool {found.full_name!r} already: rename one, or use replace()")
+        return self.replace(found)
+
+    def replace(self, candidate: object) -> Tool:
+        found = as_tool(candidate)
+        # A namespace and a plain tool of one name could not both be written in a program.
+        spaces = {t.namespace for t in self._tools.values() if t.namespace}
+        if found.full_name in spaces or (found.namespace and found.namespace in self._tools):
+            raise InvalidInput(f"{found.full_name!r} is the name of a namespace and of a tool")
+        self._tools[found.full_name] = found
+        self.generation += 1
+        return found
+
+    def remove(self, name: str) -> None:
+        if name not in self._tools:
+            raise InvalidInput(f"there is no tool {name!r}")
+        del self._tools[name]
+        self.generation += 1
+
+    def get(self, name: str) -> Tool | None:
+        return self._tools.get(name)
+
+    def names(self) -> list[str]:
+        return sorted(self._tools)
+
+    def capabilities(self) -> list[Capability]:
+        return [self._tools[name].capability for name in self.names()]
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
