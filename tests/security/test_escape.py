@@ -22,8 +22,11 @@ PYTHON = Path(sys.executable).resolve()
 
 @pytest.fixture(scope="module", autouse=True)
 def every_layer() -> None:
-    if not all(report.complete for report in probe(foreign=PYTHON).values()):
-        pytest.skip("a layer is missing on this machine, see `cloister doctor`")
+    """Skips only where the machine itself lacks a layer: one that we fail to put on must not hide its own tests."""
+    if not child.machine_offers_every_layer():
+        pytest.skip("this machine lacks a layer, see `cloister doctor`")
+    for report in probe(foreign=PYTHON).values():
+        assert report.complete, report.layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +42,12 @@ ATTEMPTS = {
     # Files. HERE is the directory that the worker was started in, with a file `victim` in it.
     "read the list of users": Attempt("open('/etc/passwd').read()"),
     "read the environment of its host": Attempt("open(f'/proc/{os.getppid()}/environ', 'rb').read()"),
-    "read the environment of the first process": Attempt(
-        "open('/proc/1/environ', 'rb').read()", harmless=os.getuid() == 0
-    ),
+    "read the environment of the first process": Attempt("open('/proc/1/environ', 'rb').read()", harmless=False),
     "read its own memory map": Attempt("open('/proc/self/maps').read()"),
     "write its own memory": Attempt("open('/proc/self/mem', 'r+b')"),
-    # Landlock lets a pipe that one holds be opened again; that gives nothing new, and a foreign worker may.
-    "open a descriptor of its own once more": Attempt("open('/proc/self/fd/1', 'wb')", kinds=("own",)),
+    "open a descriptor of its own once more": Attempt("open('/proc/self/fd/1', 'wb')"),
     "open a descriptor of its host": Attempt("os.open(f'/proc/{os.getppid()}/fd/0', os.O_RDONLY | os.O_NONBLOCK)"),
+    "point at a file without opening it": Attempt("os.open('/etc/passwd', os.O_PATH)"),
     "open a device": Attempt("open('/dev/null', 'rb')"),
     "read a file where it was started": Attempt("open('HERE/victim').read()"),
     "list the root directory": Attempt("os.listdir('/')"),
@@ -220,7 +221,7 @@ def test_launched_worker_cannot_run_another_program_through_the_loader(here: Pat
     assert "/bin/echo" in said
 
 
-def test_worker_without_files_given_cannot_even_ask_whether_one_exists(tmp_path: Path) -> None:
+def test_worker_that_was_given_no_files_learns_nothing_about_any(tmp_path: Path) -> None:
     launcher = write_launcher(tmp_path, Path("/bin/ls").resolve(), required=True)
     listing = subprocess.run([launcher, "-d", "/etc/passwd"], capture_output=True, text=True)
     discard_launcher(launcher)

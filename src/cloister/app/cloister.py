@@ -137,9 +137,13 @@ class Cloister:
     async def list_sessions(self) -> list[SessionMeta]:
         return [session.meta() for session in self._sessions.values()]
 
-    async def destroy_session(self, session_id: str) -> None:
-        """Close a session and forget it. One that is closed or unknown is `SessionNotFound`."""
-        await self.session(session_id).close()
+    async def destroy_session(self, session_id: str) -> bool:
+        """Close a session and forget it. False if there was none to destroy, for example as it was closed."""
+        session = self._sessions.get(check_session_id(session_id))
+        if session is None:
+            return False
+        await session.close()
+        return True
 
     @staticmethod
     async def run_once(
@@ -160,6 +164,9 @@ class Cloister:
             return await session.run(code, inputs=inputs)
 
     # -- inside ----------------------------------------------------------------------------------------------
+
+    def _forget(self, session: Session) -> None:
+        self._sessions.pop(session.id, None)
 
     def _free_id(self, session_id: object) -> str:
         if not self._entered:
@@ -182,7 +189,7 @@ class Cloister:
             self._ids,
             self._key,
             origin=origin,
-            on_close=lambda closed: self._sessions.pop(closed.id, None),
+            on_close=self._forget,
         )
         if origin is not None:
             session.check_origin(origin)
@@ -200,6 +207,6 @@ def _engine_version(language: Language) -> str:
 
 def _parse_type_check(value: object) -> TypeCheck:
     try:
-        return TypeCheck(value)  # pyright: ignore[reportArgumentType]
+        return TypeCheck(value)
     except ValueError:
         raise InvalidInput(f"type_check is 'strict', 'warn' or 'off', not {value!r}") from None

@@ -35,9 +35,7 @@ class EngineRoom:
     async def seats(self, language: Language) -> Seats:
         async with self._starting:
             if language not in self._seats:
-                engine = make_engine(
-                    language, workers=self._workers, require_confinement=self._require_confinement
-                )
+                engine = make_engine(language, workers=self._workers, require_confinement=self._require_confinement)
                 await self._stack.enter_async_context(engine)
                 self._seats[language] = Seats(engine)
             return self._seats[language]

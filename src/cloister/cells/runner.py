@@ -123,9 +123,7 @@ class Runner:
         finally:
             await self._cancel(tasks, cell)
 
-    async def _timed(
-        self, cell: Cell, step: Callable[[Turn], Awaitable[Step]], now_ms: int | None = None
-    ) -> Step:
+    async def _timed(self, cell: Cell, step: Callable[[Turn], Awaitable[Step]], now_ms: int | None = None) -> Step:
         began = self._clock.monotonic()
         turn = Turn(
             now_ms if now_ms is not None else cell.recording.now_ms,

@@ -8,7 +8,7 @@ Those who find every seat busy wait in line.
 import asyncio
 from collections import OrderedDict, deque
 
-from cloister.cells.tape import Tape
+from cloister.cells.tape import Tape, TapeBroken
 from cloister.core.limits import SessionLimits
 from cloister.ports.engine import Engine, Interpreter
 
@@ -22,6 +22,8 @@ class Namespace:
         self.state = state
         self.tape = Tape()
         self.interpreter: Interpreter | None = None
+        # Cells whose effects on the namespace are gone and that nobody has been told about yet.
+        self.forgotten = 0
 
 
 class Seats:
@@ -36,6 +38,15 @@ class Seats:
         self._idle.pop(id(namespace), None)
         if namespace.interpreter is not None:
             return namespace.interpreter
+        try:
+            return await self._open(namespace)
+        except TapeBroken:
+            # Better to be back at the last bytes, and say so, than never to run again.
+            namespace.forgotten += namespace.tape.cells
+            namespace.tape.clear()
+            return await self._open(namespace)
+
+    async def _open(self, namespace: Namespace) -> Interpreter:
         await self._seat()
         try:
             interpreter = await self.engine.open(namespace.limits, namespace.state, seed=namespace.seed)

@@ -8,9 +8,8 @@ answered from the tape and the world is not touched.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cloister.core.errors import EngineUnavailable
 from cloister.core.limits import SessionLimits
-from cloister.ports.engine import Catalog, Interpreter, Program, Settlement, Step, Suspended, Turn
+from cloister.ports.engine import Catalog, Failed, Interpreter, Program, Settlement, Step, Suspended, Turn
 
 # Long enough that a dump's cost vanishes, short enough that playing it again takes no time.
 MAX_STEPS = 64
@@ -26,6 +25,10 @@ class Recording:
     resumes: list[tuple[int, Sequence[Settlement]]] = field(default_factory=list[tuple[int, Sequence[Settlement]]])
 
 
+class TapeBroken(Exception):
+    """The steps did not go as they went the first time."""
+
+
 class Tape:
     def __init__(self) -> None:
         self._recordings: list[Recording] = []
@@ -38,6 +41,10 @@ class Tape:
     def clear(self) -> None:
         self._recordings.clear()
         self._steps = 0
+
+    @property
+    def cells(self) -> int:
+        return len(self._recordings)
 
     def __len__(self) -> int:
         return self._steps
@@ -52,8 +59,10 @@ class Tape:
             step: Step = await interpreter.start(recording.program, _turn(recording.now_ms, recording.catalog, limits))
             for now_ms, settlements in recording.resumes:
                 if not isinstance(step, Suspended):
-                    raise EngineUnavailable("the namespace could not be rebuilt: a cell took another course")
+                    raise TapeBroken("a cell took another course")
                 step = await interpreter.resume(settlements, _turn(now_ms, recording.catalog, limits))
+            if isinstance(step, Suspended) or (isinstance(step, Failed) and step.fatal):
+                raise TapeBroken("a cell did not end as it had")
 
 
 def _turn(now_ms: int, catalog: Catalog, limits: SessionLimits) -> Turn:

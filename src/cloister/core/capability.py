@@ -4,7 +4,7 @@ import keyword
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 from cloister.core.digest import digest_json
 from cloister.core.errors import InvalidInput, InvalidToolName
@@ -22,7 +22,7 @@ class SideEffect(StrEnum):
 
 def parse_side_effect(text: object) -> SideEffect:
     try:
-        return SideEffect(text)  # type: ignore[arg-type]
+        return SideEffect(text)
     except ValueError:
         choices = ", ".join(f"'{effect}'" for effect in SideEffect)
         raise InvalidInput(f"unknown side effect {text!r}: use one of {choices}") from None
@@ -48,11 +48,12 @@ class ApprovalPolicy:
             return value
         if isinstance(value, str):
             return cls(kind=value)
-        match value:
-            case {"auto": {"rule": str(rule), **rest}, **others} if not rest and not others:
+        if isinstance(value, Mapping):
+            inner = cast("Mapping[str, Any]", value).get("auto")
+            rule = cast("Mapping[str, Any]", inner).get("rule") if isinstance(inner, Mapping) else None
+            if isinstance(rule, str) and value == {"auto": {"rule": rule}}:
                 return cls(kind="auto", rule=rule)
-            case _:
-                raise InvalidInput(f"not an approval policy: {value!r}")
+        raise InvalidInput(f"not an approval policy: {value!r}")
 
     def to_json(self) -> "str | dict[str, Any]":
         return {"auto": {"rule": self.rule}} if self.kind == "auto" else self.kind

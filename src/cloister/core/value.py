@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, TypeAlias, cast
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 MAX_DEPTH = 128
 MAX_NODES = 200_000
@@ -61,7 +61,7 @@ def plain(value: Any, bounds: Bounds = _DEFAULT, *, text: Callable[[str], None] 
     `text` sees every text that is a value and may raise `ValueRefused`: an interpreter that hands over what it
     cannot convert as text is found out there.
     """
-    kind = type(value)
+    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is int:
         return _integer(value)
     if kind is str and text is None:
@@ -139,9 +139,7 @@ class _Walk:
                 if _is_container(child):
                     child_key = id(child)
                     if child_key in self._open:
-                        raise _unserializable(
-                            "the value contains itself", "JSON has no way to write a circular value"
-                        )
+                        raise _unserializable("the value contains itself", "JSON has no way to write a circular value")
                     if child_key not in done:
                         stack.append((child, False))
 

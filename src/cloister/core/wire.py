@@ -85,7 +85,7 @@ def from_json(kind: type[T], data: Any) -> T:
         return cast(T, _adapter(kind).validate_python(data, strict=False))
     except ValidationError as refusal:
         first = refusal.errors()[0]
-        cause = cast("dict[str, Any]", first.get("ctx") or {}).get("error")
+        cause = (first.get("ctx") or {}).get("error")
         if isinstance(cause, CloisterError):
             raise cause from None
         where = ".".join(str(part) for part in first["loc"]) or kind.__name__

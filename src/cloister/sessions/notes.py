@@ -24,6 +24,15 @@ def rolled_back() -> Diagnostic:
     return Diagnostic(Severity.INFO, Code.ROLLED_BACK, "the session's variables are as they were before this cell")
 
 
+def forgotten(cells: int) -> Diagnostic:
+    return Diagnostic(
+        Severity.WARNING,
+        Code.ROLLED_BACK,
+        f"a worker died and what the last {cells} cells before this one had assigned could not be rebuilt",
+        "run them again",
+    )
+
+
 def not_awaited(name: str) -> Diagnostic:
     return Diagnostic(
         Severity.WARNING,

@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 from cloister.cells.output import Output, Stream
@@ -27,7 +26,7 @@ from cloister.ports.clock import Clock, moment
 from cloister.ports.engine import Catalog, Interpreter, Program, Turn, TypeCheck
 from cloister.sessions.asleep import put_to_sleep, wake
 from cloister.sessions.envelope import Envelope, seal
-from cloister.sessions.notes import cut, first_error, not_awaited, rolled_back
+from cloister.sessions.notes import cut, first_error, forgotten, not_awaited, rolled_back
 from cloister.tools.catalog import render_catalog
 from cloister.tools.registry import ToolRegistry
 
@@ -102,6 +101,12 @@ class Session:
     @property
     def closed(self) -> bool:
         return self._closed
+
+    @property
+    def worker_pid(self) -> int | None:
+        """The process that holds the session's namespace now; None while it is only bytes."""
+        interpreter = self._running[1] if self._running is not None else self._namespace.interpreter
+        return interpreter.pid if interpreter is not None else None
 
     @property
     def is_asleep(self) -> bool:
@@ -271,6 +276,12 @@ class Session:
             return ErrorObject(Code.INVALID_INPUT, f"code is text, not {type(code).__name__}")
         if len(code) > MAX_CODE_BYTES // 4 and len(code.encode("utf-8", "replace")) > MAX_CODE_BYTES:
             return ErrorObject(Code.INVALID_INPUT, f"the code is larger than {MAX_CODE_BYTES} bytes", "split it up")
+        if not code.isascii():
+            try:
+                code.encode()
+            except UnicodeEncodeError as error:
+                message = f"the code has half a character (a lone surrogate) at position {error.start}"
+                return ErrorObject(Code.SYNTAX_ERROR, message, "send it as UTF-8")
         values: Mapping[str, Json] = {}
         if inputs is not None:
             try:
@@ -385,14 +396,15 @@ class Session:
     def _quiet_turn(self, bounds: SessionLimits) -> Turn:
         return Turn(self._clock.now_ms(), bounds.wall_ms, bounds.cpu_ms, lambda _s, _t: None, self._current_catalog())
 
-    def _result(
-        self, cell: Cell, ending: Ending, diagnostics: tuple[Diagnostic, ...], began: float
-    ) -> RunResult:
+    def _result(self, cell: Cell, ending: Ending, diagnostics: tuple[Diagnostic, ...], began: float) -> RunResult:
         extra = list(diagnostics)
         if cell.output.dropped:
             extra.append(cut(cell.output.dropped))
         if ending.lost:
             extra.append(rolled_back())
+        if self._namespace.forgotten:
+            extra.append(forgotten(self._namespace.forgotten))
+            self._namespace.forgotten = 0
         for name in ending.never_awaited:
             extra.append(not_awaited(name))
         error = ending.error

@@ -8,7 +8,7 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from cloister.core.errors import InvalidInput
 from cloister.core.value import Json
@@ -102,8 +102,8 @@ class Signature:
 
     def unwrap(self, value: Any) -> Any:
         """A handler's result without pydantic models and dataclasses; what is plain already is left alone."""
-        if value is None or isinstance(value, (str, int, float, list, dict, tuple)):
-            return value
+        if isinstance(value, (str, int, float, list, dict, tuple)):
+            return cast(Any, value)
         if dataclasses.is_dataclass(value) or hasattr(value, "model_dump"):
             return self._result.dump_python(value, mode="json", fallback=_refuse)
         return value

@@ -60,7 +60,9 @@ class _Renderer:
     def _array(self, schema: Schema, hint: str, depth: int) -> str:
         prefix = schema.get("prefixItems")
         if isinstance(prefix, list) and prefix and not schema.get("items"):
-            parts = [self.type_of(item, f"{hint}_{n}", depth + 1) for n, item in enumerate(cast("list[Any]", prefix)[:20])]
+            parts = [
+                self.type_of(item, f"{hint}_{n}", depth + 1) for n, item in enumerate(cast("list[Any]", prefix)[:20])
+            ]
             return f"list[{' | '.join(dict.fromkeys(parts))}]"
         return f"list[{self.type_of(schema.get('items'), hint + '_item', depth + 1)}]"
 

@@ -93,7 +93,11 @@ def tool(handler: Handler | None = None, /, **options: Any) -> Any:
     """Make a tool of a function: `@tool` or `@tool(side_effect="read")`."""
     if handler is not None:
         return Tool(handler)
-    return lambda function: Tool(function, **options)
+
+    def decorate(function: Handler) -> Tool:
+        return Tool(function, **options)
+
+    return decorate
 
 
 def as_tool(candidate: object) -> Tool:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import cloister.engines.confinement
+from cloister.engines.confinement import landlock
+from cloister.engines.confinement.layers import Unavailable
 
 # Stand-ins for the packages above ours: a worker loads its confinement without the rest of cloister, and so do we.
 PRELUDE = f"""import sys
@@ -16,6 +18,16 @@ for name in ("cloister", "cloister.engines"):
 """
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the layer exists on Linux only")
+
+
+def machine_offers_every_layer() -> bool:
+    """Asked without putting any on: the kernel for its Landlock version, util-linux for the namespaces."""
+    try:
+        landlock.abi()
+        entered = subprocess.run(["unshare", "--user", "--net", "--ipc", "--uts", "true"], capture_output=True)
+    except (OSError, Unavailable):
+        return False
+    return Path("/proc/sys/kernel/seccomp").exists() and entered.returncode == 0
 
 
 def command(program: str) -> list[str]:

@@ -124,6 +124,15 @@ def test_descriptor_flags_can_change_but_not_who_is_signalled(machine: Machine) 
 
 
 @MACHINES
+def test_foreign_worker_opens_files_only_to_read_them(machine: Machine) -> None:
+    read_only, cloexec, write_only, read_write, create, truncate, path = 0, 0o2000000, 1, 2, 0o100, 0o1000, 0o10000000
+    assert foreign(machine, "openat", 3, 0, read_only) == bpf.ALLOW
+    assert foreign(machine, "openat", 3, 0, cloexec) == bpf.ALLOW
+    for flag in (write_only, read_write, create, truncate, path):
+        assert foreign(machine, "openat", 3, 0, cloexec | flag) == EPERM
+
+
+@MACHINES
 def test_stat_by_path_needs_directories_to_look_around_in(machine: Machine) -> None:
     at_empty_path = 0x1000
     assert foreign(machine, "newfstatat", 3, 0, 0, at_empty_path) == bpf.ALLOW

@@ -141,6 +141,16 @@ def test_binary_that_is_gone_is_named(here: Path) -> None:
     assert str(copy) in done.stderr
 
 
+def test_refusal_that_cannot_be_written_down_keeps_its_exit_code(here: Path) -> None:
+    copy = here / "copy"
+    copy.write_bytes(TRUE.read_bytes())
+    launcher = write_launcher(here, copy, required=False)
+    with (here / "log").open("w") as log:
+        done = subprocess.run([launcher], stdin=subprocess.DEVNULL, stderr=log, timeout=30)
+    assert done.returncode == 126
+    assert (here / "log").read_text() == ""
+
+
 def test_processor_time_is_bounded_when_asked(here: Path) -> None:
     stdlib = Path(os.__file__).parent
     binary = Path(sys.executable).resolve()

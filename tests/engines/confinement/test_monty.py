@@ -1,5 +1,6 @@
 """Monty's real pool over the launcher: everything that an engine asks of a worker works under confinement."""
 
+import asyncio
 import os
 import sysconfig
 from collections.abc import Iterator
@@ -110,6 +111,14 @@ def test_worker_has_no_environment_and_no_descriptor_of_the_host(
         held = {path.name: os.readlink(path) for path in (process / "fd").iterdir()}
         beyond = [target for name, target in held.items() if int(name) > 2 and "anon_inode" not in target]
         assert beyond == [str(launcher.with_suffix(".lifeline"))]
+
+
+def test_asynchronous_pool_runs_over_the_same_launcher(launcher: Path) -> None:
+    async def run() -> object:
+        async with pydantic_monty.AsyncMonty(binary_path=launcher) as pool, pool.checkout() as session:
+            return await session.feed_run("6 * 7")
+
+    assert asyncio.run(run()) == 42
 
 
 def test_kernel_agrees_that_the_worker_is_confined(pool: pydantic_monty.Monty) -> None:

@@ -1,8 +1,10 @@
 import sys
 from pathlib import Path
 
+import pytest
+
 from cloister.engines.confinement import LAYERS, probe
-from tests.engines.confinement.child import on_linux
+from tests.engines.confinement.child import machine_offers_every_layer, on_linux
 
 
 def test_each_kind_is_asked_for_every_layer() -> None:
@@ -11,6 +13,13 @@ def test_each_kind_is_asked_for_every_layer() -> None:
     for report in reports.values():
         assert set(report.layers) == set(LAYERS)
         assert report.layers["rlimits"] == "active"
+
+
+def test_machine_that_offers_every_layer_gets_every_layer() -> None:
+    if not machine_offers_every_layer():
+        pytest.skip("this machine lacks a layer")
+    for report in probe(foreign=Path(sys.executable)).values():
+        assert report.complete, report.layers
 
 
 def test_without_a_binary_only_the_own_kind_is_probed() -> None:

@@ -73,7 +73,10 @@ def _own(settings: dict[str, list[str]]) -> dict[str, str]:
 
 
 def _refuse(line: str) -> int:
-    os.write(2, f"cloister: {line}\n".encode(errors="replace"))
+    try:
+        os.write(2, f"cloister: {line}\n".encode(errors="replace"))
+    except OSError:
+        pass  # stderr is a file, which by now may not grow: the exit code and the host's probe still tell
     return _CANNOT_EXECUTE
 
 

@@ -2,6 +2,7 @@
 
 `enter_namespaces()` comes first thing, while there is one thread; then the imports; then `seal()`. From there on no
 file, socket, process or thread can be opened, also not by an import: whatever is needed must have been loaded.
+A worker needs no more of `cloister` than this room: see the end of `launch.py` for how to load it alone.
 """
 
 from __future__ import annotations

@@ -85,7 +85,8 @@ def _judge(finding: _Finding, defined: frozenset[str], catalog: Catalog, types: 
         if finding.awaited:
             close = faults.did_you_mean(name, catalog.names)
             known = _signature_hint(close, catalog)
-            return Diagnostic(Severity.ERROR, Code.UNKNOWN_TOOL, f"there is no tool `{name}`", known, finding.span)
+            message = f"there is no tool `{faults.clip(name)}`"
+            return Diagnostic(Severity.ERROR, Code.UNKNOWN_TOOL, message, known, finding.span)
     if rule == "unresolved-import":
         root = name.split(".")[0]
         if root in MODULES or any(full.startswith(f"{root}.") for full in catalog.names):
@@ -135,9 +136,7 @@ class Checker:
             return True
         return "await" in code and any(name not in catalog.names for name in _AWAITED.findall(code))
 
-    async def check(
-        self, program: Program, types: TypeCheck, turn: Turn, *, context: str, starting: bool
-    ) -> Findings:
+    async def check(self, program: Program, types: TypeCheck, turn: Turn, *, context: str, starting: bool) -> Findings:
         desk = await self._desk(turn.catalog)
         desk.warden.watch(turn.wall_ms, turn.wall_ms)
         try:
@@ -194,6 +193,8 @@ class _Desk:
     def _types(self, program: Program, context: str) -> tuple[_Finding, ...]:
         try:
             self._halt(self._session.feed_start(_HALT + context + program.code))
+        except monty.MontySyntaxError as error:
+            raise RuntimeError(f"the program cannot be read: {error}") from None
         except monty.MontyTypingError as report:
             skip = 1 + context.count("\n")
             return tuple(_read(report.display(), program.code.split("\n"), skip, frozenset(program.inputs)))
@@ -232,7 +233,7 @@ def _read(report: str, lines: list[str], skip: int, inputs: frozenset[str]) -> "
         row, rule = item["location"]["row"] - skip, item["code"]
         if row < 1:
             continue
-        message, column = item["message"], item["location"]["column"]
+        message, column = faults.clip(item["message"]), item["location"]["column"]
         end_row, end_column = item["end_location"]["row"] - skip, item["end_location"]["column"]
         if row > len(lines):
             row, column = len(lines), len(lines[-1]) + 1

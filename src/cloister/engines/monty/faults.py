@@ -14,10 +14,19 @@ from cloister.engines.monty.features import module_hint, syntax_hint
 _UNSUPPORTED = "NotImplementedError: The monty syntax parser does not yet support "
 _NAME_ERROR = re.compile(r"NameError: name '(\w+)' is not defined")
 _MODULE_ERROR = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+_LONGEST = 4000
 _UNAWAITED = re.compile(r"TypeError: .*(coroutine|[Ff]uture)")
 
 
+def clip(text: str) -> str:
+    """A guest chooses how long its messages are; nobody reads past a page."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
+
+
 def did_you_mean(name: str, known: Collection[str]) -> str | None:
+    # Comparing texts is quadratic, and no tool has a name this long.
+    if len(name) > 100:
+        return None
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return f"did you mean `{close[0]}`?" if close else None
 
@@ -41,7 +50,7 @@ def is_compile_error(error: Any) -> bool:
 
 
 def compile_error(error: Any, line_offset: int = 0) -> ErrorObject:
-    text = str(error)
+    text = clip(str(error))
     span = span_of(error, line_offset)
     if text.startswith(_UNSUPPORTED):
         what = text.removeprefix(_UNSUPPORTED)
@@ -59,7 +68,7 @@ def limit_error(error: MontyRuntimeError) -> ErrorObject | None:
             "do less in one cell, or ask for a larger cpu_ms",
             span_of(error),
         )
-    if text.startswith("MemoryError: memory limit exceeded"):
+    if text.startswith(("MemoryError: memory limit exceeded", "MemoryError: the worker exceeded its memory limit")):
         return ErrorObject(
             Code.MEMORY_EXCEEDED,
             "the program needed more memory than it may have",
@@ -78,7 +87,7 @@ def limit_error(error: MontyRuntimeError) -> ErrorObject | None:
 
 def runtime_error(error: MontyRuntimeError, known: Collection[str]) -> ErrorObject:
     """An exception that the program did not catch."""
-    text = str(error)
+    text = clip(str(error))
     hint: str | None = None
     if match := _NAME_ERROR.match(text):
         hint = did_you_mean(match[1], known)

@@ -45,8 +45,10 @@ _FUTURE: Any = {"future": ...}
 
 
 class MontyInterpreter:
-    def __init__(self, session: Any, lane: Lane, warden: Warden, checker: Checker, on_close: Callable[[bool], Any]) -> None:
-        self._session = session
+    def __init__(
+        self, session: Any, lane: Lane, warden: Warden, checker: Checker, on_close: Callable[[bool], Any]
+    ) -> None:
+        self._session: Any = session
         self._lane = lane
         self._warden = warden
         self._checker = checker
@@ -126,8 +128,8 @@ class MontyInterpreter:
         warden = self._warden
         self._turn = turn
         before = warden.cpu_ms()
-        warden.watch(turn.wall_ms, turn.cpu_ms)
         future = self._lane.do(work)
+        warden.watch(turn.wall_ms, turn.cpu_ms)
         try:
             step = await future
         except asyncio.CancelledError:
@@ -142,7 +144,8 @@ class MontyInterpreter:
             warden.rest()
         if isinstance(step, Failed) and step.fatal:
             self._dead = True
-        usage = Usage(cpu_ms=max(warden.cpu_ms() - before, 0.0), memory_peak_bytes=warden.peak_bytes())
+        cpu_ms = max(warden.cpu_ms() - before, 0.0)
+        usage = Usage(cpu_ms, warden.peak_bytes(cpu_ms))
         match step:
             case Suspended():
                 return Suspended(step.calls, step.awaiting, usage)
@@ -156,7 +159,7 @@ class MontyInterpreter:
         verdict = self._warden.verdict
         if verdict is not None:
             return verdict_error(verdict, turn.wall_ms, turn.cpu_ms)
-        if "memory limit" in str(crash):
+        if "memory limit" in str(crash) and "terminated" in str(crash):
             return ErrorObject(
                 Code.MEMORY_EXCEEDED,
                 "the program needed more memory than its worker may have",
@@ -256,6 +259,9 @@ class MontyInterpreter:
         text = str(error)
         if text == "SystemExit" or text.startswith("SystemExit:"):
             return Finished(None, calls)
+        if not self._warden.alive:
+            # Monty tells of its worker's end as of an exception of the program; the program had no part in it.
+            raise RuntimeError(text)
         if (limit := faults.limit_error(error)) is not None:
             return Failed(limit, fatal=True, calls=calls)
         if (tool := self._raised.get(text)) is not None:
@@ -333,7 +339,7 @@ class MontyInterpreter:
         if isinstance(snapshot, monty.MontyComplete):
             return True
         try:
-            cast("Any", snapshot).resume()
+            snapshot.resume()
         except monty.MontyError:
             pass
         return False
@@ -374,7 +380,7 @@ class MontyInterpreter:
         self._context = meta["context"]
         if "made" in meta:
             self._made = meta["made"]
-            self._numbers = {call_id: number for call_id, number in meta["numbers"]}
+            self._numbers = dict(meta["numbers"])
             self._announced = set(meta["announced"])
             self._blocking = meta["blocking"]
             self._code = meta["code"]

@@ -30,8 +30,12 @@ class Lane:
         return future
 
     def close(self) -> None:
-        """End the thread once its queue is empty. Does not wait: the last job may be a dying worker."""
+        """End the thread once its queue is empty."""
         self._work.put(None)
+
+    def join(self) -> None:
+        """Wait for its end, but not for long: its last job may be a dying worker."""
+        self._thread.join(timeout=2.0)
 
     def _run(self) -> None:
         while (item := self._work.get()) is not None:
@@ -39,7 +43,7 @@ class Lane:
             try:
                 result, failure = work(), None
             # Containment: whatever breaks belongs to the one who waits for this job, not to the thread.
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001
                 result, failure = None, error
             try:
                 loop.call_soon_threadsafe(_deliver, future, result, failure)

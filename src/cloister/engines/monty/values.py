@@ -9,7 +9,9 @@ from typing import Any
 
 from cloister.core.value import Json, ValueRefused, plain
 
-_FUNCTION = re.compile(r"<(?:bound method|function|built-in function|class|module|coroutine)\b.* ?'.*>\Z|<.* at 0x[0-9a-f]+>\Z")
+_FUNCTION = re.compile(
+    r"<(?:bound method|function|built-in function|class|module|coroutine)\b.* ?'.*>\Z|<.* at 0x[0-9a-f]+>\Z"
+)
 _CIRCULAR = {"[...]", "{...}", "(...)"}
 
 

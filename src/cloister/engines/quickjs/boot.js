@@ -516,6 +516,8 @@ const callError = (record, given) => {
 // -- tools as globals -------------------------------------------------------------------------------------------------
 
 const ours = new PWeakMap();      // functions and objects that we put on the global object
+const isOurs = (value) => (typeof value === "function" || typeof value === "object" && value !== null) && weakHas(ours, value);
+let catalogKey = "";
 let known = list();               // all names of the catalog
 let table = create(null);         // what `tools` answers with
 let installed = list();           // global names that stand for something of the catalog
@@ -552,16 +554,18 @@ weakSet(ours, tools, true);
 const offer = (name, value) => {
   // A program's own variable of that name wins; so do the language's globals.
   const found = getOwnPropertyDescriptor(G, name);
-  const free = found === undefined || found.configurable && (typeof found.value === "function" || typeof found.value === "object") && found.value !== null && weakHas(ours, found.value);
-  if (!free) return;
+  if (found !== undefined && !(found.configurable && isOurs(found.value))) return;
   hidden(G, name, value);
   installed[installed.length] = name;
 };
 
 const install = (names) => {
+  const key = join(names, " ");
+  if (key === catalogKey) return;
+  catalogKey = key;
   for (let i = 0; i < installed.length; i++) {
-    const name = installed[i], value = own(G, name);
-    if (value === undefined || value === null || !weakHas(ours, value)) continue;
+    const name = installed[i];
+    if (!isOurs(own(G, name))) continue;
     if (builtin[name] !== undefined) hidden(G, name, builtin[name]);
     else deleteProperty(G, name);
   }
@@ -662,6 +666,7 @@ const nameIn = (message, tail) => {
 
 const hintFor = (name, message) => {
   if (name === "ReferenceError") {
+    if (indexOf(message, "module") > 0) return "there are no modules here: tools are global";
     const missing = nameIn(message, " is not defined");
     if (missing === "") return "";
     const globals = ownKeys(G), names = list();
@@ -778,10 +783,13 @@ return [
   },
   // failed: what the program did not catch
   failed,
-  // defined: which of these names a program could use as it stands
+  // standing: how names stand on the global object: 0 absent, 1 put there by us, 2 the language's or the program's
   (given) => {
     const names = parse(given), found = list();
-    for (let i = 0; i < names.length; i++) found[i] = getOwnPropertyDescriptor(G, names[i]) !== undefined ? "true" : "false";
+    for (let i = 0; i < names.length; i++) {
+      const at = getOwnPropertyDescriptor(G, names[i]);
+      found[i] = at === undefined ? "0" : isOurs(at.value) ? "1" : "2";
+    }
     return `[${join(found, ",")}]`;
   },
 ];

@@ -234,6 +234,16 @@ def _cast_before(erasure: _Erasure, node: Node, scope: int, hint: str) -> None:
     erasure.push([value], scope, hint)
 
 
+@_on("binary_expression")
+def _binary(erasure: _Erasure, node: Node, scope: int, hint: str) -> None:
+    left = node.children[0]
+    if node.children[1].type == ">" and left.type == "binary_expression" and left.children[1].type == "<":
+        # What the grammar makes of a generic tag: f<T>`text`. As a comparison it is not TypeScript either.
+        erasure.refuse(node, "`a < b > c` is two comparisons here", "drop the type arguments, or add parentheses")
+        return
+    erasure.push(node.named_children, scope)
+
+
 @_on("non_null_expression")
 def _non_null(erasure: _Erasure, node: Node, scope: int, hint: str) -> None:
     erasure.blank_node(node.children[-1])
@@ -567,15 +577,18 @@ def _method(erasure: _Erasure, node: Node, scope: int, hint: str) -> None:
 
 @_on("formal_parameters")
 def _parameters(erasure: _Erasure, node: Node, scope: int, hint: str) -> None:
-    children = node.children
     kept: list[Node] = []
-    for index, child in enumerate(children):
+    dropped = False
+    for child in node.children:
         pattern = child.child_by_field_name("pattern") if child.is_named else None
         if pattern is not None and pattern.type == "this":
-            after = children[index + 1]
-            erasure.blank(child.start_byte, after.end_byte if after.type == "," else child.end_byte)
+            erasure.blank_node(child)
+            dropped = True
         elif child.is_named:
             kept.append(child)
+        elif child.type == "," and dropped:
+            erasure.blank_node(child)
+            dropped = False
     erasure.push(kept, scope)
 
 
@@ -598,7 +611,7 @@ def _inner_scope(function: Node) -> int:
 
 
 def _parameter_properties(erasure: _Erasure, constructor: Node) -> None:
-    """`constructor(private x: T)` also assigns: at the start of the body, or as soon as `super()` has made `this`."""
+    """`constructor(private x: T)` also assigns: first thing in the body, or once `super()` has made `this`."""
     parameters, body = constructor.child_by_field_name("parameters"), constructor.child_by_field_name("body")
     if parameters is None or body is None:
         return

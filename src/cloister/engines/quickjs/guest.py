@@ -7,6 +7,7 @@ environment and no exit. What it can reach of us are two functions: print some t
 Invariant: between two steps everything a session is lies in linear memory and the stack pointer.
 """
 
+import ctypes
 import struct
 import time
 from collections.abc import Callable
@@ -20,12 +21,12 @@ _OUT = 64
 _OK, _JS_ERROR = 0, 1
 
 # Of the native stack, measured: what a simple JavaScript call takes, and what lies below the first one.
-_FRAME_BYTES = 832
-_BASE_BYTES = 6000
-# Beyond this, the shadow stack of 1 MiB or the thread's own of 8 MiB would end first.
-_DEEPEST = 5000
+_FRAME_BYTES = 864
+_BASE_BYTES = 4900
+# wasmtime gives no stack beyond 2 MiB.
+_DEEPEST = 2400
 
-SEED, BEGIN, SETTLE, WAITING, FINISHED, FAILED, DEFINED = range(7)
+SEED, BEGIN, SETTLE, WAITING, FINISHED, FAILED, STANDING = range(7)
 
 _I32, _I64 = wasmtime.ValType.i32, wasmtime.ValType.i64
 _BADF = 8
@@ -46,7 +47,8 @@ class GuestCrashed(Exception):
 class Boot(NamedTuple):
     """The image every session starts from, and where its parts are."""
 
-    memory: bytes
+    # Linear memory from the stack pointer up: at rest, nothing lives below it.
+    live: bytes
     stack_pointer: int
     scratch: int
     functions: tuple[int, ...]
@@ -145,7 +147,6 @@ class Guest:
         self.on_idle: Callable[[], None] = lambda: None
         if boot is not None:
             self._boot = boot
-            self.load(boot.memory, boot.stack_pointer)
 
     def close(self) -> None:
         if self._machine.active is self:
@@ -167,21 +168,21 @@ class Guest:
             raise GuestCrashed("the guest points outside its memory")
         return bytes(self._memory.read(self._store, at, at + size)) if size else b""
 
-    def load(self, memory: bytes, stack_pointer: int) -> None:
-        """Become the instance that `memory` was copied from. What is zero there is zero here already."""
-        missing = len(memory) - self.memory_bytes
+    def load(self, live: bytes, stack_pointer: int) -> None:
+        """Become the instance that `live` was saved from. Must come first: below the stack all is zero still."""
+        missing = stack_pointer + len(live) - self.memory_bytes
         if missing > 0:
             self._memory.grow(self._store, -(-missing // _PAGE))
-        # Below the stack pointer nothing lives: see `save`.
-        self.write(memory[stack_pointer:], stack_pointer)
+        target = self._memory.get_buffer_ptr(self._store, len(live), stack_pointer)
+        ctypes.memmove(target, live, len(live))
         self._stack.set_value(self._store, stack_pointer)
 
     def save(self) -> tuple[bytes, int]:
-        """All of linear memory, its dead parts zeroed, and the stack pointer."""
+        """Linear memory from the stack pointer up, and that pointer."""
         pointer = int(self._stack.value(self._store))
+        # What was handed in is no part of the guest's state, and would only make images larger and less alike.
         self.write(bytes(_SCRATCH), self._boot.scratch)
-        image = self._memory.read(self._store, pointer, None)
-        return bytes(pointer) + bytes(image), pointer
+        return bytes(self._memory.read(self._store, pointer, None)), pointer
 
     # -- boot --------------------------------------------------------------------------------------------------
 
@@ -196,13 +197,13 @@ class Guest:
         given = [self._host_function(name) for name in ("send", "overflow")]
         api = self._expect(self._apply(made, undefined, given))
         functions: list[int] = []
-        for index in range(DEFINED + 1):
+        for index in range(STANDING + 1):
             self._call("get_index", api, index, self._out)
             functions.append(self._read_i32(self._out))
         self._boot = Boot(b"", 0, self._boot.scratch, tuple(functions), undefined)
         self._call("run_gc")
-        memory, pointer = self.save()
-        self._boot = Boot(memory, pointer, self._boot.scratch, tuple(functions), undefined)
+        live, pointer = self.save()
+        self._boot = Boot(live, pointer, self._boot.scratch, tuple(functions), undefined)
         return self._boot
 
     def _host_function(self, name: str) -> int:

@@ -1,0 +1,43 @@
+"""How a thing is timed: interleaved with its baseline, because these numbers only mean something side by side."""
+
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+Work = Callable[[], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One promise. `measured` and `target` are in the unit that the name ends with; at most the target is good."""
+
+    name: str
+    measured: float
+    target: float
+
+    @property
+    def ok(self) -> bool:
+        return self.measured <= self.target
+
+
+async def medians(*works: Work, rounds: int = 12, samples: int = 25, warm: int = 10) -> list[float]:
+    """The median seconds of each, taken in turns so that a noisy moment hits all of them alike."""
+    times: list[list[float]] = [[] for _ in works]
+    for work in works:
+        for _ in range(warm):
+            await work()
+    for _ in range(rounds):
+        for work, spent in zip(works, times, strict=True):
+            await work()
+            for _ in range(samples):
+                began = time.perf_counter()
+                await work()
+                spent.append(time.perf_counter() - began)
+    return [statistics.median(spent) for spent in times]
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096

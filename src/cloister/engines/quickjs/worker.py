@@ -1,0 +1,323 @@
+"""The sealed process that runs guests: reads a frame, does what it asks, answers with a frame. One session at a time.
+
+It starts with an empty environment and one socket, is given the compiled module over it, boots, puts on the
+operating system's confinement and only then says hello. From there on it opens nothing. Whatever goes wrong in
+here in a way that this file does not expect ends the process: the host takes that as a crash of the step.
+"""
+
+import json
+import os
+import socket
+import time
+from typing import Any
+
+from cloister.engines.confinement.seal import enter_namespaces, seal
+from cloister.engines.quickjs import diagnosis, frames
+from cloister.engines.quickjs.erase import erase
+from cloister.engines.quickjs.guest import (
+    BEGIN,
+    SEED,
+    SETTLE,
+    STANDING,
+    Boot,
+    Budget,
+    Guest,
+    GuestCrashed,
+    Machine,
+    Stop,
+)
+from cloister.engines.quickjs.image import ImageRefused, Images
+
+_SOCKET = 0
+# What the process may hold: the largest guest, copies of it while it is dumped, and Python itself.
+_DATA_BYTES = 3 << 30
+_MOST_MEMORY_MB = 1024
+# Linear memory may pass the limit by this much before it cannot grow: the poll that stops the guest comes later.
+_SLACK = 2 << 20
+_MACHINES = 8
+_CODE_BYTES = 1 << 20
+_OUTPUT_BYTES = 8 << 20
+_FLUSH_BYTES = 16 << 10
+_FLUSH_SECONDS = 0.02
+
+
+class Outbox:
+    """What a cell prints, sent on in pieces that are worth a frame, and dropped past a bound."""
+
+    def __init__(self, wire: socket.socket) -> None:
+        self._wire = wire
+        self._stream = b""
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._sent_at = 0.0
+        self.total = 0
+        self.dropped = 0
+
+    def add(self, stream: str, text: bytes) -> None:
+        if self.total + len(text) > _OUTPUT_BYTES:
+            self.dropped += len(text)
+            return
+        self.total += len(text)
+        name = b"o" if stream == "stdout" else b"e"
+        if name != self._stream:
+            self.flush()
+            self._stream = name
+        self._pieces.append(text)
+        self._size += len(text)
+        if self._size >= _FLUSH_BYTES:
+            self.flush()
+
+    def idle(self) -> None:
+        if self._pieces and time.monotonic() - self._sent_at > _FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._pieces:
+            self._wire.sendall(frames.pack(frames.OUTPUT, self._stream, *self._pieces))
+            self._pieces, self._size = [], 0
+        self._sent_at = time.monotonic()
+
+
+class Session:
+    """A guest and what the worker knows of it between frames."""
+
+    def __init__(self, machine: Machine, boot: Boot, memory_mb: int, outbox: Outbox) -> None:
+        heap = min(memory_mb, _MOST_MEMORY_MB) << 20
+        self.memory = boot.stack_pointer + len(boot.live) + heap
+        self.guest = Guest(machine, boot, self.memory + _SLACK)
+        self.guest.on_output, self.guest.on_idle = outbox.add, outbox.idle
+        self.heap = heap
+        self.promise = 0
+        self.names: frozenset[str] = frozenset()
+
+    def budget(self, head: dict[str, Any]) -> None:
+        self.guest.budget = Budget(head["now_ms"], head["cpu_ms"], head["wall_ms"], self.memory)
+
+    def standing(self, names: list[str]) -> list[int]:
+        return json.loads(self.guest.ask(STANDING, json.dumps(names)))
+
+    def learn(self, names: list[str] | None) -> str:
+        """Take note of the catalog; the JSON by which the guest does the same, `null` when nothing changed."""
+        if names is None:
+            return "null"
+        self.names = frozenset(names)
+        return json.dumps(names)
+
+    def step(self) -> bytes:
+        """Go on until the program ends or cannot."""
+        self.guest.drain()
+        report, ended = self.guest.report(self.promise)
+        if ended:
+            self.promise = 0
+        if self.guest.memory_bytes > self.memory:
+            raise Stop("MEMORY_EXCEEDED")
+        return placed(report) if report.startswith(b'{"error"') else report
+
+
+def placed(report: bytes, *, compiling: bool = False) -> bytes:
+    """A guest's report of an error with its place in the cell's source, and with a code."""
+    told = json.loads(report)
+    error = told["error"]
+    code = error["code"] or ("SYNTAX_ERROR" if compiling and error["name"] == "SyntaxError" else "RUNTIME_ERROR")
+    frames_ = error["frames"]
+    if compiling:
+        # A compile error stands in no function.
+        frames_ = "<eval>" + frames_[frames_.find("\t") :] if "\t" in frames_ else ""
+    message = error["message"].removeprefix("SyntaxError: ") if code == "SYNTAX_ERROR" else error["message"]
+    span = diagnosis.place(frames_, told["meta"])
+    out = {"code": code, "message": message, "hint": error["hint"] or None, "span": span}
+    return json.dumps({"error": out, "calls": told["calls"]}, separators=(",", ":")).encode("utf-8", "replace")
+
+
+class Worker:
+    def __init__(self, wire: socket.socket, module: bytes, boot_source: str) -> None:
+        self._wire = wire
+        self._module = module
+        self._machines: dict[int, Machine] = {}
+        self._boot = self._boot_image(boot_source)
+        self._images = Images(self._boot)
+        self._outbox = Outbox(wire)
+        self._session: Session | None = None
+        # Everything is used once before the seal, so that nothing is imported or opened after it.
+        guest = Guest(self._machine(256), self._boot, 64 << 20)
+        guest.load(self._boot.live, self._boot.stack_pointer)
+        self._images.load(guest, self._images.dump(guest, 0), 64 << 20)
+        guest.close()
+        erase("const warm: number = 1; warm")
+
+    @property
+    def digest(self) -> str:
+        return self._images.digest.hex()
+
+    def _boot_image(self, source: str) -> Boot:
+        guest = Guest(self._machine(256), None, 64 << 20)
+        boot = guest.boot(source)
+        guest.close()
+        return boot
+
+    def _machine(self, depth: int) -> Machine:
+        machine = self._machines.pop(depth, None)
+        if machine is None:
+            machine = Machine(self._module, depth)
+            if len(self._machines) >= _MACHINES:
+                del self._machines[next(iter(self._machines))]
+        self._machines[depth] = machine
+        return machine
+
+    def handle(self, kind: int, payload: bytes) -> bytes:
+        if kind == frames.OPEN:
+            return self._open(*frames.split_head(payload))
+        if kind == frames.CLOSE:
+            self._drop()
+            return frames.pack(frames.CLOSED)
+        if kind == frames.CHECK:
+            return self._check(*frames.split_head(payload))
+        if kind == frames.DUMP:
+            return self._dump()
+        head, tail = frames.split_head(payload)
+        return self._step(kind, head, tail.decode())
+
+    def _drop(self) -> None:
+        if self._session is not None:
+            self._session.guest.close()
+            self._session = None
+
+    def _open(self, head: dict[str, Any], state: bytes) -> bytes:
+        self._drop()
+        session = Session(self._machine(head["depth"]), self._boot, head["memory_mb"], self._outbox)
+        try:
+            if state:
+                session.promise = self._images.load(session.guest, state, session.memory + _SLACK)
+            else:
+                session.guest.load(self._boot.live, self._boot.stack_pointer)
+                session.guest.ask(SEED, json.dumps(head["seed"]))
+            session.guest.set_heap(session.heap)
+        except (ImageRefused, GuestCrashed, Stop) as error:
+            session.guest.close()
+            return frames.pack(frames.REFUSED, str(error).encode())
+        self._session = session
+        return frames.pack(frames.OPENED)
+
+    def _dump(self) -> bytes:
+        if self._session is None:
+            return frames.pack(frames.REFUSED, b"there is no session")
+        image = self._images.dump(self._session.guest, self._session.promise)
+        if len(image) > frames.LARGEST[frames.IMAGE]:
+            return frames.pack(frames.REFUSED, b"the namespace is too large to be kept")
+        return frames.pack(frames.IMAGE, image)
+
+    def _check(self, head: dict[str, Any], code: bytes) -> bytes:
+        session = self._session
+        if session is None:
+            return frames.pack(frames.REFUSED, b"there is no session")
+        session.budget(head)
+        found, erased = self._examine(session, head, code.decode("utf-8", "surrogatepass"))
+        if not found and erased is not None:
+            found = self._compile(erased.code, diagnosis.remember(erased))
+        return frames.pack(frames.CHECKED, json.dumps(found).encode("utf-8", "replace"))
+
+    def _examine(self, session: Session, head: dict[str, Any], code: str) -> tuple[list[diagnosis.Diagnostic], Any]:
+        if len(code) > _CODE_BYTES:
+            message = f"the cell has more than {_CODE_BYTES} characters"
+            return [{"code": "SYNTAX_ERROR", "message": message, "hint": "pass data as inputs, not as code"}], None
+        erased = erase(code)
+        found = diagnosis.problems(erased)
+        names = session.names if head["names"] is None else head["names"]
+        defined = frozenset(head["inputs"])
+
+        def standing(names: list[str]) -> list[int]:
+            told = session.standing(names)
+            return [diagnosis.THEIRS if name in defined else n for name, n in zip(names, told, strict=True)]
+
+        if not found:
+            found = diagnosis.unknown_tools(erased, names, standing)
+        return found, erased
+
+    def _compile(self, code: str, meta: str) -> list[diagnosis.Diagnostic]:
+        """Whether QuickJS takes the code, tried in a guest of its own that never gets to run it."""
+        guest = Guest(self._machine(256), self._boot, 64 << 20)
+        try:
+            guest.load(self._boot.live, self._boot.stack_pointer)
+            guest.ask(BEGIN, _beginning("null", "{}", "null", meta, False))
+            made = guest.evaluate("await new Promise(() => {});" + diagnosis.PREFIX + code)
+            if isinstance(made, int):
+                return []
+            error = json.loads(placed(made, compiling=True))["error"]
+            span = error["span"]
+            place = [span["line"], span["column"]] if span else None
+            return [{"code": error["code"], "message": error["message"], "hint": error["hint"], "span": place}]
+        except (Stop, GuestCrashed):
+            return [{"code": "SYNTAX_ERROR", "message": "the cell is nested too deeply", "hint": "split it up"}]
+        finally:
+            guest.close()
+
+    def _step(self, kind: int, head: dict[str, Any], tail: str) -> bytes:
+        began = time.process_time()
+        session = self._session
+        self._outbox.dropped = 0
+        peak = 0
+        if session is None:
+            report = b'{"stop":"ENGINE_CRASHED"}'
+        else:
+            try:
+                session.budget(head)
+                report = self._start(session, head, tail) if kind == frames.START else _resume(session, head, tail)
+                peak = session.guest.memory_bytes
+            except Stop as stop:
+                report = json.dumps({"stop": stop.code}).encode()
+            except GuestCrashed:
+                report = b'{"stop":"ENGINE_CRASHED"}'
+            if report.startswith((b'{"stop"', b'{"deadlock"')):
+                peak = session.guest.memory_bytes
+                self._drop()
+        self._outbox.flush()
+        spent = (time.process_time() - began) * 1000
+        return frames.pack(frames.STEP, frames.STEP_HEAD.pack(spent, peak, self._outbox.dropped), report)
+
+    def _start(self, session: Session, head: dict[str, Any], inputs: str) -> bytes:
+        self._outbox.total = 0
+        found, erased = self._examine(session, head, head["code"])
+        if found:
+            return json.dumps({"rejected": found}).encode("utf-8", "replace")
+        meta = diagnosis.remember(erased)
+        names = session.learn(head["names"])
+        bigs = json.dumps(head["bigs"])
+        session.guest.ask(BEGIN, _beginning(names, inputs, bigs, meta, erased.has_value))
+        made = session.guest.evaluate(diagnosis.PREFIX + erased.code)
+        if isinstance(made, bytes):
+            return placed(made, compiling=True)
+        session.promise = made
+        return session.step()
+
+
+def _beginning(names: str, inputs: str, bigs: str, meta: str, value: bool) -> str:
+    flag = "true" if value else "false"
+    return f'{{"names":{names},"inputs":{inputs},"bigs":{bigs},"meta":{meta},"value":{flag}}}'
+
+
+def _resume(session: Session, head: dict[str, Any], settled: str) -> bytes:
+    if session.promise == 0:
+        raise GuestCrashed("nothing is suspended")
+    names = session.learn(head["names"])
+    session.guest.ask(SETTLE, f'{{"settled":{settled},"bigs":{json.dumps(head["bigs"])},"names":{names}}}')
+    return session.step()
+
+
+def main() -> None:
+    outcome = enter_namespaces()
+    wire = socket.socket(fileno=_SOCKET)
+    reader = frames.Reader(
+        {kind: frames.TO_WORKER for kind in range(frames.SETUP, frames.CLOSE + 1)},
+    )
+    worker: Worker | None = None
+    while data := wire.recv(1 << 18):
+        for kind, payload in reader.feed(data):
+            if worker is None:
+                head, module = frames.split_head(payload)
+                worker = Worker(wire, module, head["boot"])
+                report = seal(data_bytes=_DATA_BYTES, keep_fds=(0, 1, 2), namespaces_outcome=outcome)
+                hello = {"layers": report.layers, "digest": worker.digest}
+                wire.sendall(frames.pack(frames.HELLO, json.dumps(hello).encode()))
+            else:
+                wire.sendall(worker.handle(kind, payload))
+    os._exit(0)
