@@ -131,6 +131,7 @@ class Runner:
             cell.cpu_left_ms,
             cell.output.write,
             self._catalog,
+            cell.budget.limit,
         )
         async with self._turnstile:
             self._waits = False

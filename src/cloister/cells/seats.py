@@ -9,6 +9,7 @@ import asyncio
 from collections import OrderedDict, deque
 
 from cloister.cells.tape import Tape, TapeBroken
+from cloister.core.errors import EngineUnavailable
 from cloister.core.limits import SessionLimits
 from cloister.ports.engine import Engine, Interpreter
 
@@ -56,6 +57,8 @@ class Seats:
         namespace.interpreter = interpreter
         try:
             await namespace.tape.play(interpreter, namespace.limits)
+            # What was played once is not played again when the next worker dies.
+            await self._save(namespace)
         except BaseException:
             await self.lose(namespace)
             raise
@@ -63,7 +66,8 @@ class Seats:
 
     async def borrow(self, namespace: Namespace, limits: SessionLimits) -> Interpreter:
         """An interpreter with narrower limits and this namespace's contents, in a seat of its own."""
-        await self.rest(namespace)
+        await self.save(namespace)
+        await self.lose(namespace)
         await self._seat()
         try:
             return await self.engine.open(limits, namespace.state, seed=namespace.seed)
@@ -79,8 +83,12 @@ class Seats:
 
     async def leave(self, namespace: Namespace) -> None:
         """The cell is over. The namespace keeps its seat unless somebody waits for one."""
-        if namespace.tape.full:
-            await self._save(namespace)
+        try:
+            if namespace.tape.full:
+                await self._save(namespace)
+        except EngineUnavailable:
+            await self.lose(namespace)
+            return
         if self._line:
             await self.rest(namespace)
         else:
@@ -94,14 +102,11 @@ class Seats:
             await self.give_back(interpreter)
 
     async def rest(self, namespace: Namespace) -> None:
-        """Put the namespace to bytes and give its seat away."""
-        if namespace.interpreter is None:
-            if len(namespace.tape):
-                await self.take(namespace)
-            else:
-                return
+        """Give the namespace's seat away. If its worker has died, bytes and tape still say what it held."""
         try:
             await self._save(namespace)
+        except EngineUnavailable:
+            pass
         finally:
             await self.lose(namespace)
 
@@ -109,7 +114,12 @@ class Seats:
         """The namespace as bytes, up to date. None for one that never ran anything."""
         if len(namespace.tape):
             await self.take(namespace)
-            await self._save(namespace)
+            try:
+                await self._save(namespace)
+            except EngineUnavailable:
+                # The worker died between two cells: another one plays the tape, and saves.
+                await self.lose(namespace)
+                await self.take(namespace)
             await self.leave(namespace)
         return namespace.state
 

@@ -13,6 +13,8 @@ from cloister.ports.engine import Catalog, Failed, Interpreter, Program, Settlem
 
 # Long enough that a dump's cost vanishes, short enough that playing it again takes no time.
 MAX_STEPS = 64
+# Playing a tape is charged to nobody, so it must not be long.
+MAX_CPU_MS = 50.0
 
 
 @dataclass(slots=True)
@@ -22,6 +24,7 @@ class Recording:
     program: Program
     catalog: Catalog
     now_ms: int
+    cpu_ms: float = 0.0
     resumes: list[tuple[int, Sequence[Settlement]]] = field(default_factory=list[tuple[int, Sequence[Settlement]]])
 
 
@@ -33,14 +36,17 @@ class Tape:
     def __init__(self) -> None:
         self._recordings: list[Recording] = []
         self._steps = 0
+        self._cpu_ms = 0.0
 
     def add(self, recording: Recording) -> None:
         self._recordings.append(recording)
         self._steps += 1 + len(recording.resumes)
+        self._cpu_ms += recording.cpu_ms
 
     def clear(self) -> None:
         self._recordings.clear()
         self._steps = 0
+        self._cpu_ms = 0.0
 
     @property
     def cells(self) -> int:
@@ -51,7 +57,7 @@ class Tape:
 
     @property
     def full(self) -> bool:
-        return self._steps >= MAX_STEPS
+        return self._steps >= MAX_STEPS or self._cpu_ms >= MAX_CPU_MS
 
     async def play(self, interpreter: Interpreter, limits: SessionLimits) -> None:
         """Bring an interpreter that was opened from the last bytes to where the tape ends."""
@@ -66,7 +72,7 @@ class Tape:
 
 
 def _turn(now_ms: int, catalog: Catalog, limits: SessionLimits) -> Turn:
-    return Turn(now_ms, limits.wall_ms, limits.cpu_ms, _nowhere, catalog)
+    return Turn(now_ms, limits.wall_ms, limits.cpu_ms, _nowhere, catalog, limits.max_external_calls)
 
 
 def _nowhere(_stream: str, _text: str) -> None:

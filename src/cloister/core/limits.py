@@ -3,6 +3,7 @@
 A limit is a positive whole number. What a request asks for may only narrow what its session has.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from cloister.core.errors import InvalidLimits
@@ -23,6 +24,18 @@ def _check(owner: object) -> None:
             raise InvalidLimits(f"{field.name} must be between {least} and {_CEILING}, not {value}")
 
 
+def _asked(request: "SessionLimits | Mapping[str, int]", own: Mapping[str, int]) -> dict[str, int]:
+    if isinstance(request, SessionLimits):
+        values = {field.name: (getattr(request, field.name), field.default) for field in fields(request)}
+        return {name: asked for name, (asked, default) in values.items() if asked != default or asked <= own[name]}
+    unknown = sorted(set(request) - set(own))
+    if unknown:
+        raise InvalidLimits(f"there is no limit {', '.join(map(repr, unknown))}; there are {', '.join(own)}")
+    # Made once for its own checks: whole numbers, in range.
+    SessionLimits(**request)
+    return dict(request)
+
+
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
     """What one cell of a session may use. Each is enforced in every language."""
@@ -37,23 +50,21 @@ class SessionLimits:
     def __post_init__(self) -> None:
         _check(self)
 
-    def narrowed_by(self, request: "SessionLimits | None") -> "SessionLimits":
+    def narrowed_by(self, request: "SessionLimits | Mapping[str, int] | None") -> "SessionLimits":
         """These limits with those of `request` in place of them; raises when one of them is wider.
 
-        A field that the request leaves at its default asks for nothing: the session's own value stays.
+        A mapping asks for just the fields it has. Of a `SessionLimits` every field counts, but for those that stand
+        at their default above the session's own value: they were not asked for.
         """
         if request is None:
             return self
-        chosen: dict[str, int] = {}
+        chosen = {field.name: getattr(self, field.name) for field in fields(self)}
         wider: list[str] = []
-        for field in fields(self):
-            own, asked = getattr(self, field.name), getattr(request, field.name)
-            if asked <= own:
-                chosen[field.name] = asked
-            elif asked == field.default:
-                chosen[field.name] = own
+        for name, asked in _asked(request, chosen).items():
+            if asked <= chosen[name]:
+                chosen[name] = asked
             else:
-                wider.append(f"{field.name}={asked} (session: {own})")
+                wider.append(f"{name}={asked} (session: {chosen[name]})")
         if wider:
             raise InvalidLimits(f"a request may only narrow its session's limits: {', '.join(wider)}")
         return SessionLimits(**chosen)

@@ -7,7 +7,7 @@ from typing import Any
 from cloister.core.call import ExternalCallRecord
 from cloister.core.codes import RunStatus
 from cloister.core.diagnostic import Diagnostic, ErrorObject
-from cloister.core.errors import InvalidInput
+from cloister.core.errors import InvalidLimits
 from cloister.core.ids import check_session_id
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
@@ -20,14 +20,18 @@ class RunRequest:
     language: Language = Language.PYTHON
     inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     timeout_ms: int | None = None
-    limits: SessionLimits | None = None
+    # Only the fields that are asked for; each may only narrow what the session has.
+    limits: Mapping[str, int] | None = None
     return_snapshot: bool = False
     validate_only: bool = False
 
     def __post_init__(self) -> None:
         check_session_id(self.session_id)
         if self.timeout_ms is not None and self.timeout_ms <= 0:
-            raise InvalidInput(f"timeout_ms must be positive, not {self.timeout_ms}")
+            raise InvalidLimits(f"timeout_ms must be a positive number, not {self.timeout_ms}")
+        if self.limits is not None:
+            SessionLimits().narrowed_by({name: 1 for name in self.limits})
+            SessionLimits(**self.limits)
 
 
 @dataclass(frozen=True, slots=True)

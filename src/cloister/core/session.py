@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from cloister.core.errors import InvalidInput
 from cloister.core.ids import check_session_id
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
@@ -22,3 +23,5 @@ class SessionMeta:
 
     def __post_init__(self) -> None:
         check_session_id(self.id)
+        if self.created_at.tzinfo is None or self.last_used_at.tzinfo is None:
+            raise InvalidInput("a session's times say which zone they are in")

@@ -55,21 +55,26 @@ def _too_large(message: str) -> ValueRefused:
 _DEFAULT = Bounds()
 
 
-def plain(value: Any, bounds: Bounds = _DEFAULT, *, text: Callable[[str], None] | None = None) -> Json:
-    """`value` as plain JSON types, within `bounds`. Shared parts stay shared, so this is linear in what exists.
+def plain(value: Any, bounds: Bounds = _DEFAULT) -> Json:
+    """`value` as plain JSON types, within `bounds`. Shared parts stay shared, so this is linear in what exists."""
+    return sized(value, bounds)[0]
+
+
+def sized(value: Any, bounds: Bounds = _DEFAULT, *, text: Callable[[str], None] | None = None) -> tuple[Json, int]:
+    """`value` as plain JSON types, and about how many bytes it takes written out.
 
     `text` sees every text that is a value and may raise `ValueRefused`: an interpreter that hands over what it
     cannot convert as text is found out there.
     """
     kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is int:
-        return _integer(value)
+        return _integer(value), _number_size(value)
     if kind is str and text is None:
-        return _text(value, bounds)
+        return _text(value, bounds), _text_size(value)
     if value is None or kind is bool:
-        return value
+        return value, 8
     if kind is float:
-        return _finite(value)
+        return _finite(value), 8
     return _Walk(bounds, text).convert(value)
 
 
@@ -86,7 +91,7 @@ def _finite(value: float) -> float:
 
 
 def _text(value: str, bounds: Bounds) -> str:
-    if len(value) > bounds.size:
+    if len(value) > bounds.size or (len(value) > bounds.size // 4 and _text_size(value) > bounds.size):
         raise _too_large(f"a text of {len(value)} characters is over the bound of {bounds.size} bytes")
     return value
 
@@ -97,91 +102,113 @@ class _Walk:
     def __init__(self, bounds: Bounds, text: Callable[[str], None] | None) -> None:
         self._bounds = bounds
         self._text = text
-        # id -> (converted, expanded nodes, expanded bytes, height); the source object is kept so its id stays its own.
+        # id -> (converted, expanded nodes, expanded bytes, height)
         self._done: dict[int, tuple[Any, int, int, int]] = {}
-        self._open: set[int] = set()
-        self._keep: list[Any] = []
+        # id -> the container and its parts, read once: keeps every id its own, and an odd Mapping cannot change.
+        self._open: dict[int, tuple[Any, list[Any], list[Any] | None]] = {}
+        self._seen = 0
 
-    def convert(self, root: Any) -> Json:
+    def convert(self, root: Any) -> tuple[Json, int]:
         holder = [root]
         self._run(holder)
-        return self._done[id(holder)][0][0]
+        made, _, size, _ = self._done[id(holder)]
+        return made[0], size
 
     def _run(self, root: list[Any]) -> None:
-        bounds = self._bounds
         stack: list[tuple[Any, bool]] = [(root, False)]
-        done = self._done
+        under_way: set[int] = set()
         while stack:
             value, ready = stack.pop()
             key = id(value)
             if ready:
-                self._open.discard(key)
-                done[key] = self._close(value)
-                _, nodes, size, height = done[key]
-                # The holder around the root is one level of its own.
-                if height > bounds.depth + 1:
-                    raise _too_large(f"the value is nested deeper than {bounds.depth} levels")
-                if nodes > bounds.nodes:
-                    raise _too_large(f"the value has more than {bounds.nodes} parts once written out")
-                if size > bounds.size:
-                    raise _too_large(f"the value takes more than {bounds.size} bytes once written out")
+                under_way.discard(key)
+                self._done[key] = self._checked(self._close(key))
                 continue
-            if key in done:
+            if key in self._done:
                 continue
-            if key in self._open:
-                raise _unserializable("the value contains itself", "JSON has no way to write a circular value")
-            if len(stack) > 4 * bounds.nodes:
-                raise _too_large(f"the value has more than {bounds.nodes} parts")
-            self._open.add(key)
-            self._keep.append(value)
+            if key in under_way:
+                raise _circular()
+            under_way.add(key)
             stack.append((value, True))
-            for child in _children(value):
-                if _is_container(child):
-                    child_key = id(child)
-                    if child_key in self._open:
-                        raise _unserializable("the value contains itself", "JSON has no way to write a circular value")
-                    if child_key not in done:
-                        stack.append((child, False))
+            for part in self._parts(value):
+                if _is_container(part):
+                    if id(part) in under_way:
+                        raise _circular()
+                    if id(part) not in self._done:
+                        stack.append((part, False))
 
-    def _close(self, value: Any) -> tuple[Any, int, int, int]:
-        nodes, size, height = 1, 2, 0
+    def _parts(self, value: Any) -> list[Any]:
+        # What one container holds is bounded before it is copied.
+        self._seen += len(value)
+        if self._seen > self._bounds.nodes:
+            raise _too_large(f"the value has more than {self._bounds.nodes} parts")
         if isinstance(value, Mapping):
-            out: dict[str, Any] = {}
-            for key, item in cast("Mapping[Any, Any]", value).items():
-                name = _key(key)
-                if name in out:
-                    raise _unserializable(f"two keys of an object are both written {name!r}")
-                made, n, s, h = self._part(item)
-                out[name] = made
-                nodes, size, height = nodes + n, size + s + len(name) + 4, max(height, h)
-            return out, nodes, size, height + 1
-        items: list[Any] = []
-        for item in cast("Sequence[Any]", value):
-            made, n, s, h = self._part(item)
-            items.append(made)
-            nodes, size, height = nodes + n, size + s + 1, max(height, h)
-        return items, nodes, size, height + 1
+            items = list(cast("Mapping[Any, Any]", value).items())
+            keys, parts = [key for key, _ in items], [part for _, part in items]
+            self._open[id(cast("Any", value))] = (value, parts, keys)
+        else:
+            parts = list(cast("Sequence[Any]", value))
+            self._open[id(value)] = (value, parts, None)
+        return parts
 
-    def _part(self, item: Any) -> tuple[Any, int, int, int]:
-        if _is_container(item):
-            return self._done[id(item)]
-        made = _leaf(item, self._bounds)
-        if self._text is not None and isinstance(made, str):
-            self._text(made)
-        return made, 1, len(made) + 2 if isinstance(made, str) else 8, 0
+    def _close(self, key: int) -> tuple[Any, int, int, int]:
+        _, parts, keys = self._open[key]
+        nodes, size, height = 1, 2, 0
+        out: list[Any] = []
+        for part in parts:
+            made, n, s, h = self._part(part)
+            out.append(made)
+            nodes, size, height = nodes + n, size + s + 1, max(height, h)
+        if keys is None:
+            return out, nodes, size, height + 1
+        names = [_key(name) for name in keys]
+        made_object = dict(zip(names, out, strict=True))
+        if len(made_object) != len(names):
+            raise _unserializable("two keys of an object are written alike in JSON")
+        return made_object, nodes, size + sum(_text_size(name) + 3 for name in names), height + 1
+
+    def _checked(self, done: tuple[Any, int, int, int]) -> tuple[Any, int, int, int]:
+        bounds = self._bounds
+        _, nodes, size, height = done
+        # The holder around the root is one level of its own.
+        if height > bounds.depth + 1:
+            raise _too_large(f"the value is nested deeper than {bounds.depth} levels")
+        if nodes > bounds.nodes:
+            raise _too_large(f"the value has more than {bounds.nodes} parts once written out")
+        if size > bounds.size:
+            raise _too_large(f"the value takes more than {bounds.size} bytes once written out")
+        return done
+
+    def _part(self, part: Any) -> tuple[Any, int, int, int]:
+        if _is_container(part):
+            return self._done[id(part)]
+        made = _leaf(part, self._bounds)
+        if isinstance(made, str):
+            if self._text is not None:
+                self._text(made)
+            return made, 1, _text_size(made), 0
+        return made, 1, _number_size(made), 0
+
+
+def _circular() -> ValueRefused:
+    return _unserializable("the value contains itself", "JSON has no way to write a circular value")
+
+
+def _text_size(text: str) -> int:
+    return len(text) + 2 if text.isascii() else len(text.encode("utf-8", "surrogatepass")) + 2
+
+
+def _number_size(value: Any) -> int:
+    return value.bit_length() // 3 + 2 if type(value) is int else 8
 
 
 def _is_container(value: Any) -> bool:
     return isinstance(value, (list, dict, tuple, set, frozenset, deque, Mapping))
 
 
-def _children(value: Any) -> Any:
-    return cast("Any", value).values() if isinstance(value, Mapping) else value
-
-
 def _key(key: Any) -> str:
     if isinstance(key, str):
-        return key
+        return str.__str__(key)
     if key is None or isinstance(key, (bool, int, float)):
         return json.dumps(_leaf(key, Bounds()))
     raise _unserializable(f"a key of type {type(key).__name__} cannot be written in JSON", "use text as keys")
@@ -201,7 +228,8 @@ def _leaf(value: Any, bounds: Bounds) -> Any:
     if value is None or value is True or value is False:
         return value
     if isinstance(value, str):
-        return _text(str(value), bounds)
+        # An enum of texts is its value, whatever its class makes of str().
+        return _text(str.__str__(value), bounds)
     if isinstance(value, int):
         return _integer(int(value))
     if isinstance(value, float):

@@ -4,12 +4,13 @@ Writing needs the standard library only; reading uses pydantic and imports it on
 cloister` should not pay for it.
 """
 
+import json
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 from cloister.core.capability import ApprovalPolicy, Capability
 from cloister.core.errors import CloisterError, InvalidInput
@@ -52,17 +53,27 @@ def to_json(value: Any) -> Any:
 @cache
 def _adapter(kind: type[Any]) -> Any:
     # Only reading pays for pydantic: about 100 ms of import that most programs never need.
-    from pydantic import ConfigDict, TypeAdapter
+    from pydantic import TypeAdapter
 
-    return TypeAdapter(kind, config=None if is_dataclass(kind) else ConfigDict(extra="forbid"))
+    return TypeAdapter(kind)
 
 
-def _refuse_unknown(kind: type[Any], data: Mapping[str, Any]) -> None:
-    known = {field.name for field in fields(kind)}
-    unknown = sorted(set(data) - known)
-    if unknown:
-        names = ", ".join(repr(name) for name in unknown)
-        raise InvalidInput(f"{kind.__name__} has no field {names}; it has {', '.join(sorted(known))}")
+def _refuse_unknown(hint: Any, data: Any, where: str) -> None:
+    """Walk the type and the data side by side; an unknown field anywhere is refused by name."""
+    if isinstance(hint, type) and is_dataclass(hint) and isinstance(data, Mapping):
+        known = {field.name for field in fields(hint)}
+        unknown = sorted(set(cast("Mapping[str, Any]", data)) - known)
+        if unknown:
+            names = ", ".join(repr(name) for name in unknown)
+            raise InvalidInput(f"{where} has no field {names}; it has {', '.join(sorted(known))}")
+        hints = get_type_hints(hint)
+        for name, item in cast("Mapping[str, Any]", data).items():
+            _refuse_unknown(hints[name], item, f"{where}.{name}")
+        return
+    for inner in get_args(hint):
+        parts = cast("list[Any]", data) if isinstance(data, list) else [data]
+        for part in parts:
+            _refuse_unknown(inner, part, where)
 
 
 def from_json(kind: type[T], data: Any) -> T:
@@ -72,17 +83,13 @@ def from_json(kind: type[T], data: Any) -> T:
     if not isinstance(data, Mapping):
         raise InvalidInput(f"{kind.__name__} is read from a JSON object, not from {type(data).__name__}")
     data = dict(cast("Mapping[str, Any]", data))
-    _refuse_unknown(kind, data)
-    if isinstance(data.get("language"), str):
+    _refuse_unknown(kind, data, kind.__name__)
+    if "language" in data:
         data["language"] = parse_language(data["language"])
-    limits = data.get("limits")
-    if isinstance(limits, Mapping):
-        limits_kind = next(field.type for field in fields(cast("Any", kind)) if field.name == "limits")
-        data["limits"] = from_json(_limits_type(limits_kind), limits)
-    if kind is Capability and "approval_policy" in data:
-        data["approval_policy"] = ApprovalPolicy.parse(data["approval_policy"])
+    policy = data.pop("approval_policy", None) if kind is Capability else None
     try:
-        return cast(T, _adapter(kind).validate_python(data, strict=False))
+        # As JSON, strictly: text is no number and true is no 1, but texts become times and enums.
+        made = _adapter(kind).validate_json(json.dumps(data), strict=True)
     except ValidationError as refusal:
         first = refusal.errors()[0]
         cause = (first.get("ctx") or {}).get("error")
@@ -90,12 +97,9 @@ def from_json(kind: type[T], data: Any) -> T:
             raise cause from None
         where = ".".join(str(part) for part in first["loc"]) or kind.__name__
         raise InvalidInput(f"{kind.__name__}.{where}: {first['msg']}") from None
-
-
-def _limits_type(annotation: Any) -> type[Any]:
-    from cloister.core.limits import CapabilityLimits, SessionLimits
-
-    return CapabilityLimits if "CapabilityLimits" in str(annotation) else SessionLimits
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{kind.__name__} cannot be read: {error}") from None
+    return cast(T, replace(made, approval_policy=ApprovalPolicy.parse(policy)) if policy is not None else made)
 
 
 __all__ = ["format_time", "from_json", "to_json"]

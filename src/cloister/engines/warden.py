@@ -19,16 +19,13 @@ Verdict = Literal["TIMEOUT_WALL", "TIMEOUT_CPU", "INTERRUPTED"]
 # The interpreter's own limit should speak first, as it knows where the program was.
 CPU_GRACE_MS = 100.0
 
-_MESSAGES: dict[str, tuple[str, str]] = {
-    "TIMEOUT_WALL": (
-        "the program ran longer than its wall time of {limit:.0f} ms",
-        "do less in one cell, or ask for a larger wall_ms",
-    ),
+_MESSAGES: dict[str, tuple[str, str | None]] = {
+    "TIMEOUT_WALL": ("the program ran longer than its wall time", "do less in one cell, or ask for a larger wall_ms"),
     "TIMEOUT_CPU": (
-        "the program used more than its {limit:.0f} ms of processor time",
+        "the program used more than its processor time",
         "do less in one cell, or ask for a larger cpu_ms",
     ),
-    "INTERRUPTED": ("the program was stopped by its host", ""),
+    "INTERRUPTED": ("the program was stopped by its host", None),
 }
 
 
@@ -90,6 +87,7 @@ class Warden:
     def watch(self, wall_ms: float, cpu_ms: float) -> None:
         """From now on: kill after `wall_ms`, or once the worker has used `cpu_ms` more and the grace."""
         loop = asyncio.get_running_loop()
+        self.rest()
         self.verdict = None
         ends = loop.time() + wall_ms / 1000
         cpu_ends = self.cpu_ms() + cpu_ms + CPU_GRACE_MS
@@ -136,7 +134,6 @@ class Warden:
         self._pidfd = self._status = None
 
 
-def verdict_error(verdict: Verdict, wall_ms: float, cpu_ms: float) -> ErrorObject:
+def verdict_error(verdict: Verdict) -> ErrorObject:
     message, hint = _MESSAGES[verdict]
-    limit = wall_ms if verdict == "TIMEOUT_WALL" else cpu_ms
-    return ErrorObject(code=Code(verdict), message=message.format(limit=limit), hint=hint or None)
+    return ErrorObject(code=Code(verdict), message=message, hint=hint)

@@ -17,7 +17,7 @@ from cloister.core.capability import SideEffect
 from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.digest import canonical_json, digest_bytes
-from cloister.core.value import Json, ValueRefused, plain
+from cloister.core.value import Json, ValueRefused, sized
 from cloister.ports.engine import Call, Raised, Returned, Settlement
 from cloister.tools.registry import ToolRegistry
 from cloister.tools.signature import BadArguments
@@ -69,14 +69,15 @@ class Gate:
     async def handle(self, call: Call, call_id: str, budget: Budget) -> Outcome:
         """Pass one call. Never raises but for cancellation."""
         started = time.monotonic()
-        request = canonical_json([call.name, list(call.args), call.kwargs])
+        request = b""
         side_effect, response_digest = SideEffect.NONE, None
         settlement: Settlement
         status, error = CallStatus.OK, None
         try:
             tool = self._resolve(call.name)
             side_effect = tool.side_effect
-            self._guard_request(call, tool, len(request))
+            self._guard_request(call, tool)
+            request = canonical_json([call.name, list(call.args), call.kwargs])
             arguments = self._bind(call, tool)
             self._charge(call, budget)
             value = await self._dispatch(tool, arguments)
@@ -91,7 +92,8 @@ class Gate:
             side_effect=side_effect,
             duration_ms=round((time.monotonic() - started) * 1000, 3),
             status=status,
-            request_digest=digest_bytes(request),
+            # A request that was refused unread has the digest of its name: there is nothing else to vouch for.
+            request_digest=digest_bytes(request or canonical_json([call.name])),
             response_digest=response_digest,
             error=error,
         )
@@ -113,12 +115,13 @@ class Gate:
             raise _refuse(Code.UNKNOWN_TOOL, f"there is no tool `{name}`", hint)
         return tool
 
-    def _guard_request(self, call: Call, tool: Tool, size: int) -> None:
+    def _guard_request(self, call: Call, tool: Tool) -> None:
         if call.refused is not None:
             raise _Refusal(CallStatus.ERROR, call.refused)
         bound = tool.limits.max_request_bytes
-        if size > bound:
-            raise _refuse(Code.INVALID_ARGUMENTS, f"the arguments take {size} bytes; `{call.name}` takes {bound}")
+        if call.size > bound:
+            message = f"the arguments take about {call.size} bytes; `{call.name}` takes {bound}"
+            raise _refuse(Code.INVALID_ARGUMENTS, message, "send less in one call")
 
     def _bind(self, call: Call, tool: Tool) -> Mapping[str, object]:
         try:
@@ -126,6 +129,9 @@ class Gate:
         except BadArguments as bad:
             message = f"`{call.name}`: {bad} at {bad.path}"
             raise _refuse(Code.INVALID_ARGUMENTS, message, signature_text(tool.capability)) from None
+        # Containment: a tool's own validators are the host's code, and may break like any of it.
+        except Exception as error:  # noqa: BLE001
+            raise self._broke(tool, "could not read its arguments", error) from None
 
     def _charge(self, call: Call, budget: Budget) -> None:
         if not budget.charge():
@@ -136,14 +142,16 @@ class Gate:
             )
 
     async def _dispatch(self, tool: Tool, arguments: Mapping[str, object]) -> object:
-        seconds = tool.limits.timeout_ms / 1000
+        bound = asyncio.timeout(tool.limits.timeout_ms / 1000)
         try:
-            async with asyncio.timeout(seconds):
+            async with bound:
                 if tool.is_async:
                     return await tool.handler(**arguments)
                 # A thread that ignores the timeout goes on alone; its result is dropped.
-                return await asyncio.to_thread(tool.handler, **arguments)
-        except TimeoutError:
+                return await asyncio.to_thread(_call, tool, arguments)
+        except TimeoutError as error:
+            if not bound.expired():
+                raise self._broke(tool, "failed", error) from None
             raise _refuse(
                 Code.TIMEOUT_TOOL,
                 f"`{tool.full_name}` took longer than {tool.limits.timeout_ms} ms",
@@ -152,20 +160,42 @@ class Gate:
             ) from None
         except ToolError as error:
             raise _refuse(error.code, error.message, error.hint) from None
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # Nobody cancelled this call: something inside the tool was cancelled, and that is the tool's failure.
+            raise self._broke(tool, "failed", error) from None
         # Containment: any other exception is the host's secret. It is logged here and nowhere else.
-        except Exception:
-            log.exception("tool %s failed", tool.full_name)
-            raise _refuse(Code.TOOL_ERROR, f"`{tool.full_name}` failed") from None
+        except Exception as error:  # noqa: BLE001
+            raise self._broke(tool, "failed", error) from None
 
     def _guard_response(self, tool: Tool, value: object) -> tuple[Json, str]:
         try:
-            answer = plain(tool.signature.unwrap(value))
-        except (ValueRefused, TypeError) as refused:
-            log.error("tool %s returned what is not JSON: %s", tool.full_name, refused)
-            raise _refuse(Code.TOOL_ERROR, f"`{tool.full_name}` returned what is not JSON") from None
-        response = canonical_json(answer)
-        bound = tool.limits.max_response_bytes
-        if len(response) > bound:
-            message = f"`{tool.full_name}` returned {len(response)} bytes; {bound} are allowed"
-            raise _refuse(Code.RESULT_TOO_LARGE, message, "ask for less in one call")
-        return answer, digest_bytes(response)
+            try:
+                answer, size = sized(value)
+            except ValueRefused:
+                answer, size = sized(tool.signature.unwrap(value))
+            bound = tool.limits.max_response_bytes
+            if size > bound:
+                message = f"`{tool.full_name}` returned about {size} bytes; {bound} are allowed"
+                raise _refuse(Code.RESULT_TOO_LARGE, message, "ask for less in one call")
+            return answer, digest_bytes(canonical_json(answer))
+        except _Refusal:
+            raise
+        # Containment: a result's own methods are the host's code.
+        except Exception as error:  # noqa: BLE001
+            raise self._broke(tool, "returned what is not JSON", error) from None
+
+    def _broke(self, tool: Tool, what: str, error: BaseException) -> _Refusal:
+        """A failure that the program learns nothing of but that it happened."""
+        log.error("tool %s %s", tool.full_name, what, exc_info=error)
+        return _refuse(Code.TOOL_ERROR, f"`{tool.full_name}` {what}")
+
+
+def _call(tool: Tool, arguments: Mapping[str, object]) -> object:
+    try:
+        return tool.handler(**arguments)
+    except StopIteration as stop:
+        # A future cannot carry it, and would hang.
+        raise RuntimeError("StopIteration") from stop

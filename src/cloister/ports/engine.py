@@ -62,6 +62,8 @@ class Call:
     kind: Literal["tool", "timer"] = "tool"
     # A value that may not cross: the call must be refused with this, never dispatched.
     refused: ErrorObject | None = None
+    # About how many bytes the arguments take: known before anything is made of them.
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,8 @@ class Turn:
     # Receives output as it is printed, on any thread; must be quick and must not raise.
     sink: Sink
     catalog: Catalog = Catalog()
+    # How many tool calls the whole cell may make; one more ends it, and the program cannot catch that.
+    max_calls: int = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +178,8 @@ class Interpreter(Protocol):
         ...
 
     async def dump(self) -> bytes:
-        """The namespace and, mid-call, the suspended program. The interpreter stays usable."""
+        """The namespace and, mid-call, the suspended program. The interpreter stays usable. Raises
+        `EngineUnavailable` when its worker is gone."""
         ...
 
     def interrupt(self) -> None:

@@ -131,7 +131,7 @@ class Session:
         code: str,
         *,
         inputs: Mapping[str, Any] | None = None,
-        limits: SessionLimits | None = None,
+        limits: SessionLimits | Mapping[str, int] | None = None,
         timeout_ms: int | None = None,
         return_snapshot: bool = False,
         validate_only: bool = False,
@@ -270,7 +270,7 @@ class Session:
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _prepare(
-        self, code: Any, inputs: Any, limits: SessionLimits | None, timeout_ms: int | None
+        self, code: Any, inputs: Any, limits: SessionLimits | Mapping[str, int] | None, timeout_ms: int | None
     ) -> "tuple[Program, SessionLimits] | ErrorObject":
         if not isinstance(code, str):
             return ErrorObject(Code.INVALID_INPUT, f"code is text, not {type(code).__name__}")
@@ -328,6 +328,7 @@ class Session:
             await self._seats.lose(namespace)
         else:
             if ran:
+                cell.recording.cpu_ms = cell.cpu_ms
                 namespace.tape.add(cell.recording)
             await self._seats.leave(namespace)
         return self._result(cell, ending, diagnostics, began)
@@ -349,7 +350,9 @@ class Session:
     ) -> tuple[Ending, tuple[Diagnostic, ...], bool]:
         catalog = cell.recording.catalog
         turn = Turn(cell.recording.now_ms, cell.wall_left_ms, cell.cpu_left_ms, cell.output.write, catalog)
+        began = self._clock.monotonic()
         checked = await interpreter.check(cell.program, self._options.type_check, turn, starting=True)
+        cell.wall_left_ms -= (self._clock.monotonic() - began) * 1000
         error = first_error(checked.diagnostics) if checked.diagnostics else None
         if error is not None:
             return Ending(error=error), checked.diagnostics, False

@@ -3,12 +3,12 @@
 Refuses what a program could not call: `*args`, `**kwargs`, positional-only parameters, hints that have no schema.
 """
 
-import dataclasses
 import inspect
+import json
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 from cloister.core.errors import InvalidInput
 from cloister.core.value import Json
@@ -24,7 +24,8 @@ class BadArguments(ValueError):
 
 class Signature:
     def __init__(self, handler: Callable[..., Any], name: str) -> None:
-        self._handler = handler
+        # An object that is called has its hints on its method.
+        self._handler = handler if inspect.isroutine(handler) else handler.__call__
         self._name = name
         self.parameters: list[inspect.Parameter] = []
         for parameter in inspect.signature(handler).parameters.values():
@@ -36,6 +37,7 @@ class Signature:
             if parameter.name.startswith("_"):
                 raise InvalidInput(f"tool {name!r}: parameter {parameter.name!r} must not start with an underscore")
             self.parameters.append(parameter)
+        self._order = {parameter.name: n for n, parameter in enumerate(self.parameters)}
         self._positions = [p.name for p in self.parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
 
     @cached_property
@@ -47,19 +49,18 @@ class Signature:
 
     @cached_property
     def _model(self) -> Any:
-        from pydantic import ConfigDict, PydanticSchemaGenerationError, PydanticUserError, create_model
+        from pydantic import ConfigDict, Field, PydanticSchemaGenerationError, PydanticUserError, create_model
 
         fields: dict[str, Any] = {}
-        for parameter in self.parameters:
+        for position, parameter in enumerate(self.parameters):
             default = ... if parameter.default is parameter.empty else parameter.default
-            fields[parameter.name] = (self._hints.get(parameter.name, Any), default)
+            # Fields have neutral names: a parameter may be called `copy` or `model_config`.
+            field = Field(default, alias=parameter.name)
+            fields[f"p{position}"] = (self._hints.get(parameter.name, Any), field)
         try:
-            return create_model(
-                self._name, __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=False), **fields
-            )
+            return create_model(self._name, __config__=ConfigDict(extra="forbid"), **fields)
         except (PydanticSchemaGenerationError, PydanticUserError) as error:
-            first = str(error).splitlines()[0]
-            raise InvalidInput(f"tool {self._name!r}: a parameter has no JSON form: {first}") from error
+            raise self._no_json("a parameter", error) from error
 
     @cached_property
     def _result(self) -> Any:
@@ -68,18 +69,34 @@ class Signature:
         try:
             return TypeAdapter(self._hints.get("return", Any))
         except PydanticSchemaGenerationError as error:
-            first = str(error).splitlines()[0]
-            raise InvalidInput(f"tool {self._name!r}: its result has no JSON form: {first}") from error
+            raise self._no_json("its result", error) from error
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
-        schema: dict[str, Any] = self._model.model_json_schema()
+        from pydantic import PydanticUserError
+
+        try:
+            schema: dict[str, Any] = self._model.model_json_schema(by_alias=True)
+        except PydanticUserError as error:
+            raise self._no_json("a parameter", error) from error
         schema.pop("title", None)
+        for name, part in schema.get("properties", {}).items():
+            # Titles made of our neutral names say nothing.
+            if part.get("title", "").lower() == f"p{self._order.get(name)}":
+                del part["title"]
         return schema
 
     @cached_property
     def output_schema(self) -> dict[str, Any]:
-        return self._result.json_schema(mode="serialization")
+        from pydantic import PydanticUserError
+
+        try:
+            return self._result.json_schema(mode="serialization")
+        except PydanticUserError as error:
+            raise self._no_json("its result", error) from error
+
+    def _no_json(self, what: str, error: Exception) -> InvalidInput:
+        return InvalidInput(f"tool {self._name!r}: {what} has no JSON form: {str(error).splitlines()[0]}")
 
     def bind(self, args: Sequence[Json], kwargs: Mapping[str, Json]) -> dict[str, Any]:
         """The handler's keyword arguments, validated and in the types of its hints; raises `BadArguments`."""
@@ -93,21 +110,18 @@ class Signature:
                 raise BadArguments(f"got {name!r} twice", f"$.{name}")
             given[name] = value
         try:
-            model = self._model.model_validate(given)
+            # As JSON, strictly: what the schema says is what is taken.
+            model = self._model.model_validate_json(json.dumps(given), strict=True)
         except ValidationError as refusal:
             first = refusal.errors(include_url=False, include_input=False)[0]
             path = "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
             raise BadArguments(str(first["msg"]), path) from None
-        return {p.name: getattr(model, p.name) for p in self.parameters}
+        return {parameter.name: getattr(model, f"p{n}") for n, parameter in enumerate(self.parameters)}
 
     def unwrap(self, value: Any) -> Any:
-        """A handler's result without pydantic models and dataclasses; what is plain already is left alone."""
-        if isinstance(value, (str, int, float, list, dict, tuple)):
-            return cast(Any, value)
-        if dataclasses.is_dataclass(value) or hasattr(value, "model_dump"):
-            return self._result.dump_python(value, mode="json", fallback=_refuse)
-        return value
+        """A handler's result that is not plain data, with models and dataclasses in it taken apart."""
+        if "return" in self._hints and self._hints["return"] is not Any:
+            return self._result.dump_python(value, mode="json", warnings=False)
+        from pydantic_core import to_jsonable_python
 
-
-def _refuse(value: Any) -> Any:
-    raise TypeError(f"{type(value).__name__} is not JSON")
+        return to_jsonable_python(value)

@@ -49,7 +49,8 @@ class Tool:
         self.limits = limits or CapabilityLimits()
         self.approval_policy = ApprovalPolicy.parse(approval_policy)
         self.idempotent = idempotent
-        self.is_async = inspect.iscoroutinefunction(handler)
+        called = handler if inspect.isroutine(handler) else handler.__call__
+        self.is_async = inspect.iscoroutinefunction(called)
         self.signature = Signature(handler, self.name)
         self.full_name = f"{namespace}.{self.name}" if namespace else self.name
         self.__doc__ = self.description

@@ -9,8 +9,10 @@ ty sees the earlier cells of the session, as far as they fit, in front of the pr
 from its report.
 """
 
+import asyncio
 import json
 import re
+import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -29,13 +31,15 @@ MAX_CONTEXT = 8 << 10
 _HALT = "__cloister_halt__()\n"
 _AWAITED = re.compile(r"\bawait\s+([A-Za-z_]\w*)\s*\(")
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([\w.]+)", re.MULTILINE)
-_BINDS = re.compile(r"^(?:async def|def|class|import|from|with|for|[A-Za-z_][\w, ]*(?::[^=]*)?=[^=])", re.MULTILINE)
+_BINDS = re.compile(
+    r"^(?:async def|def|class|import|from|with|for|[A-Za-z_][\w, ]{0,200}(?::[^=\n]{0,200})?=[^=])", re.MULTILINE
+)
 _QUOTED = re.compile(r"`(\w+)`")
 
 
 def context_after(context: str, code: str) -> str:
     """What a type checker should have read before the next cell: this one too, if it binds names."""
-    if not _BINDS.search(code) or len(code) > MAX_CONTEXT or code in context:
+    if len(code) > MAX_CONTEXT or not _BINDS.search(code) or code in context:
         return context
     grown = f"{context}{code}\n"
     if len(grown) <= MAX_CONTEXT:
@@ -117,6 +121,17 @@ def _type_hint(message: str, catalog: Catalog) -> str | None:
     return None
 
 
+_UNCHECKED = Findings(
+    errors=(
+        ErrorObject(
+            Code.SYNTAX_ERROR,
+            "the program could not be checked: it is nested too deeply or too large for the checker",
+            "split the program into smaller parts",
+        ),
+    )
+)
+
+
 class Checker:
     """One worker that checks, with the stubs of the catalogs it was asked about lately."""
 
@@ -125,6 +140,8 @@ class Checker:
         self._lane = lane
         self._keep = keep
         self._desks: OrderedDict[str, _Desk] = OrderedDict()
+        # One look at a time: a desk has one warden, and its timer belongs to one program.
+        self._turnstile = asyncio.Lock()
 
     def needed(self, program: Program, catalog: Catalog, types: TypeCheck) -> bool:
         """Whether a program about to start must be looked at first. Without types: only when it might call a
@@ -137,17 +154,36 @@ class Checker:
         return "await" in code and any(name not in catalog.names for name in _AWAITED.findall(code))
 
     async def check(self, program: Program, types: TypeCheck, turn: Turn, *, context: str, starting: bool) -> Findings:
-        desk = await self._desk(turn.catalog)
-        desk.warden.watch(turn.wall_ms, turn.wall_ms)
+        ends = time.monotonic() + turn.wall_ms / 1000
+        try:
+            async with asyncio.timeout(turn.wall_ms / 1000):
+                await self._turnstile.acquire()
+        except TimeoutError:
+            return Findings(errors=(verdict_error("TIMEOUT_WALL"),))
+        try:
+            found = await self._look(program, turn.catalog, ends, context, starting=starting)
+            # A desk that was dead before it looked says nothing about the program: ask another one, once.
+            return found or await self._look(program, turn.catalog, ends, context, starting=starting) or _UNCHECKED
+        finally:
+            self._turnstile.release()
+
+    async def _look(
+        self, program: Program, catalog: Catalog, ends: float, context: str, *, starting: bool
+    ) -> Findings | None:
+        """What a desk finds; None when it broke."""
+        desk = await self._desk(catalog)
+        left_ms = max((ends - time.monotonic()) * 1000, 1.0)
+        desk.warden.watch(left_ms, left_ms)
         try:
             return await self._lane.do(lambda: desk.look(program, context, starting=starting))
+        except asyncio.CancelledError:
+            desk.warden.kill()
+            await asyncio.shield(self._drop(catalog.revision))
+            raise
         except (monty.MontyCrashedError, RuntimeError):
             verdict = desk.warden.verdict
-            await self._drop(turn.catalog.revision)
-            if verdict is not None:
-                return Findings(errors=(verdict_error(verdict, turn.wall_ms, turn.wall_ms),))
-            message = "the program could not be checked: it is nested too deeply or too large for the checker"
-            return Findings(errors=(ErrorObject(Code.SYNTAX_ERROR, message, "split the program into smaller parts"),))
+            await self._drop(catalog.revision)
+            return Findings(errors=(verdict_error(verdict),)) if verdict is not None else None
         finally:
             desk.warden.rest()
 

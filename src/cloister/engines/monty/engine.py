@@ -130,7 +130,7 @@ class MontyEngine:
             self._open.discard(interpreter)
             self._lanes.append(lane)
 
-        interpreter = MontyInterpreter(session, lane, Warden(session.worker_pid), self._checker, on_close)
+        interpreter = MontyInterpreter(session, limits, lane, Warden(session.worker_pid), self._checker, on_close)
         interpreter.bind_modules(modules)
         self._open.add(interpreter)
         if state is not None:

@@ -9,6 +9,7 @@ from pydantic_monty import MontyRuntimeError, MontySyntaxError
 
 from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject, Span
+from cloister.core.limits import SessionLimits
 from cloister.engines.monty.features import module_hint, syntax_hint
 
 _UNSUPPORTED = "NotImplementedError: The monty syntax parser does not yet support "
@@ -58,24 +59,38 @@ def compile_error(error: Any, line_offset: int = 0) -> ErrorObject:
     return ErrorObject(Code.SYNTAX_ERROR, text.removeprefix("SyntaxError: "), None, span)
 
 
-def limit_error(error: MontyRuntimeError) -> ErrorObject | None:
-    """The limit that this error stands for, if it is one. Such an error ends the interpreter."""
+def too_many_calls(made: int) -> ErrorObject:
+    return ErrorObject(
+        Code.EXTERNAL_CALLS_EXCEEDED,
+        f"the program made more than its {made} calls",
+        "do the work with fewer calls, or ask for a larger max_external_calls",
+    )
+
+
+def limit_error(error: MontyRuntimeError, limits: SessionLimits) -> ErrorObject | None:
+    """The limit that this error stands for, if it is one. Such an error ends the interpreter.
+
+    A program can raise an error with the same text; it has a traceback where a limit has none or, for memory, does
+    not know the bound. What still passes only ends the program that says it.
+    """
     text = str(error)
-    if text.startswith("TimeoutError: feed time limit exceeded"):
+    frames = error.traceback()
+    if text.startswith("TimeoutError: feed time limit exceeded") and not frames:
         return ErrorObject(
             Code.TIMEOUT_CPU,
             "the program used more than its processor time",
             "do less in one cell, or ask for a larger cpu_ms",
             span_of(error),
         )
-    if text.startswith(("MemoryError: memory limit exceeded", "MemoryError: the worker exceeded its memory limit")):
+    bound = f" bytes > {limits.memory_mb << 20} bytes"
+    if text.startswith("MemoryError: memory limit exceeded") and text.endswith(bound):
         return ErrorObject(
             Code.MEMORY_EXCEEDED,
             "the program needed more memory than it may have",
             "keep less in variables, or ask for a larger memory_mb",
             span_of(error),
         )
-    if text.startswith("RecursionError"):
+    if text.startswith("RecursionError: maximum recursion depth exceeded") and len(frames) > 2:
         return ErrorObject(
             Code.STACK_OVERFLOW,
             "the program's calls were nested deeper than they may be",

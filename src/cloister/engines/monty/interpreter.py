@@ -16,8 +16,9 @@ import pydantic_monty as monty
 
 from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject
-from cloister.core.errors import SnapshotCorrupt
-from cloister.core.value import ValueRefused
+from cloister.core.errors import EngineUnavailable, SnapshotCorrupt
+from cloister.core.limits import SessionLimits
+from cloister.core.value import MAX_BYTES, ValueRefused
 from cloister.engines.monty import faults
 from cloister.engines.monty.checker import Checker, context_after
 from cloister.engines.monty.lane import Lane
@@ -46,9 +47,16 @@ _FUTURE: Any = {"future": ...}
 
 class MontyInterpreter:
     def __init__(
-        self, session: Any, lane: Lane, warden: Warden, checker: Checker, on_close: Callable[[bool], Any]
+        self,
+        session: Any,
+        limits: SessionLimits,
+        lane: Lane,
+        warden: Warden,
+        checker: Checker,
+        on_close: Callable[[bool], Any],
     ) -> None:
         self._session: Any = session
+        self._limits = limits
         self._lane = lane
         self._warden = warden
         self._checker = checker
@@ -60,6 +68,8 @@ class MontyInterpreter:
         self._modules: dict[str, Any] = {}
         # Of the program under way:
         self._made = 0
+        self._calls = 0
+        self._bytes = 0
         self._numbers: dict[int, int] = {}
         self._waiting: dict[int, Call] = {}
         self._announced: set[int] = set()
@@ -87,7 +97,7 @@ class MontyInterpreter:
         return found.judge(defined, turn.catalog, types)
 
     async def start(self, program: Program, turn: Turn) -> Step:
-        self._made = 0
+        self._made = self._calls = 0
         self._numbers, self._waiting, self._announced = {}, {}, set()
         self._blocking, self._answers, self._raised = None, {}, {}
         self._code = program.code
@@ -105,7 +115,11 @@ class MontyInterpreter:
         return await self._step(turn, self._go_on)
 
     async def dump(self) -> bytes:
-        return await self._lane.do(self._dump)
+        try:
+            return await self._lane.do(self._dump)
+        except (monty.MontyError, RuntimeError) as error:
+            self._dead = True
+            raise EngineUnavailable(f"the worker is gone: {error}") from None
 
     def interrupt(self) -> None:
         self._warden.kill("INTERRUPTED")
@@ -127,6 +141,7 @@ class MontyInterpreter:
     async def _step(self, turn: Turn, work: Callable[[], Step]) -> Step:
         warden = self._warden
         self._turn = turn
+        self._bytes = 0
         before = warden.cpu_ms()
         future = self._lane.do(work)
         warden.watch(turn.wall_ms, turn.cpu_ms)
@@ -139,9 +154,12 @@ class MontyInterpreter:
             raise
         except (monty.MontyCrashedError, RuntimeError) as crash:
             self._dead = True
-            step = Failed(self._crash_error(crash, turn), fatal=True)
+            step = Failed(self._crash_error(str(crash)), fatal=True)
         finally:
             warden.rest()
+        if warden.verdict is not None and not self._dead:
+            # The answer was on its way when the time was up: the worker is dead all the same.
+            step = Failed(self._crash_error(""), fatal=True, calls=() if isinstance(step, Suspended) else step.calls)
         if isinstance(step, Failed) and step.fatal:
             self._dead = True
         cpu_ms = max(warden.cpu_ms() - before, 0.0)
@@ -155,11 +173,11 @@ class MontyInterpreter:
             case Failed():
                 return Failed(step.error, step.fatal, step.calls, usage, step.diagnostics)
 
-    def _crash_error(self, crash: Exception, turn: Turn) -> ErrorObject:
+    def _crash_error(self, crash: str) -> ErrorObject:
         verdict = self._warden.verdict
         if verdict is not None:
-            return verdict_error(verdict, turn.wall_ms, turn.cpu_ms)
-        if "memory limit" in str(crash) and "terminated" in str(crash):
+            return verdict_error(verdict)
+        if "memory limit" in crash and "terminated" in crash:
             return ErrorObject(
                 Code.MEMORY_EXCEEDED,
                 "the program needed more memory than its worker may have",
@@ -209,6 +227,8 @@ class MontyInterpreter:
                             snapshot = snapshot.resume({"return_value": None})
                         else:
                             snapshot = self._answer_os(snapshot)
+                    elif self._calls >= cast("Turn", self._turn).max_calls and self._is_tool(snapshot):
+                        return Failed(faults.too_many_calls(self._calls), fatal=True, calls=self._leftover())
                     else:
                         snapshot = self._answer_call(snapshot)
                 case monty.NameLookupSnapshot():
@@ -248,7 +268,7 @@ class MontyInterpreter:
     def _finished(self, complete: Any) -> Step:
         calls = self._leftover()
         try:
-            return Finished(outward(complete.output), calls)
+            return Finished(outward(complete.output)[0], calls)
         except ValueRefused as refusal:
             return Failed(ErrorObject(refusal.code, refusal.message, refusal.hint), calls=calls)
 
@@ -262,7 +282,7 @@ class MontyInterpreter:
         if not self._warden.alive:
             # Monty tells of its worker's end as of an exception of the program; the program had no part in it.
             raise RuntimeError(text)
-        if (limit := faults.limit_error(error)) is not None:
+        if (limit := faults.limit_error(error, self._limits)) is not None:
             return Failed(limit, fatal=True, calls=calls)
         if (tool := self._raised.get(text)) is not None:
             return Failed(ErrorObject(tool.code, tool.message, tool.hint, faults.span_of(error)), calls=calls)
@@ -276,23 +296,31 @@ class MontyInterpreter:
 
     def _note(self, snapshot: Any, kind: Any) -> Call:
         self._made += 1
-        name, refused = str(snapshot.function_name), None
+        name, refused, size = str(snapshot.function_name), None, 0
+        args: tuple[Any, ...] = ()
+        kwargs: dict[str, Any] = {}
         try:
-            args = tuple(outward(value) for value in snapshot.args)
-            kwargs = {key: outward(value) for key, value in snapshot.kwargs.items()}
+            given, size = outward([list(snapshot.args), snapshot.kwargs])
+            self._bytes += size
+            if self._bytes > MAX_BYTES:
+                raise ValueRefused("", f"the arguments of one step take more than {MAX_BYTES} bytes together")
+            args, kwargs = tuple(cast("Any", given)[0]), cast("Any", given)[1]
         except ValueRefused as refusal:
-            args, kwargs = (), {}
             refused = ErrorObject(Code.INVALID_ARGUMENTS, refusal.message, refusal.hint)
-        call = Call(self._made, "sleep" if kind == "timer" else name, args, kwargs, kind, refused)
+        call = Call(self._made, "sleep" if kind == "timer" else name, args, kwargs, kind, refused, size)
         self._waiting[call.number] = call
         return call
 
     def _answer_call(self, snapshot: Any) -> Any:
         name = snapshot.function_name
-        if name not in cast("Turn", self._turn).catalog.names:
+        if not self._is_tool(snapshot):
             return snapshot.resume({"exc_type": "NameError", "message": f"name '{name}' is not defined"})
+        self._calls += 1
         self._numbers[snapshot.call_id] = self._note(snapshot, "tool").number
         return snapshot.resume(_FUTURE)
+
+    def _is_tool(self, snapshot: Any) -> bool:
+        return snapshot.function_name in cast("Turn", self._turn).catalog.names
 
     def _answer_name(self, snapshot: Any) -> Any:
         name = snapshot.variable_name
@@ -353,6 +381,7 @@ class MontyInterpreter:
         if snapshot is not None:
             meta |= {
                 "made": self._made,
+                "calls": self._calls,
                 "numbers": list(self._numbers.items()),
                 "announced": sorted(self._announced & set(self._waiting)),
                 "waiting": [[c.number, c.name, c.kind] for c in self._waiting.values()],
@@ -379,7 +408,7 @@ class MontyInterpreter:
             raise SnapshotCorrupt(f"the Python engine cannot read these bytes: {error}") from None
         self._context = meta["context"]
         if "made" in meta:
-            self._made = meta["made"]
+            self._made, self._calls = meta["made"], meta["calls"]
             self._numbers = dict(meta["numbers"])
             self._announced = set(meta["announced"])
             self._blocking = meta["blocking"]

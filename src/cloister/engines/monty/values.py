@@ -7,7 +7,7 @@ is refused, because a result that silently became `"[...]"` would be a lie.
 import re
 from typing import Any
 
-from cloister.core.value import Json, ValueRefused, plain
+from cloister.core.value import Json, ValueRefused, sized
 
 _FUNCTION = re.compile(
     r"<(?:bound method|function|built-in function|class|module|coroutine)\b.* ?'.*>\Z|<.* at 0x[0-9a-f]+>\Z"
@@ -28,12 +28,12 @@ def _refuse_placeholder(text: str) -> None:
         )
 
 
-def outward(value: Any) -> Json:
-    """A Monty value as plain JSON, within bounds; raises `ValueRefused`."""
+def outward(value: Any) -> tuple[Json, int]:
+    """A Monty value as plain JSON and about how many bytes it takes; raises `ValueRefused`."""
     if type(value).__name__ == "MontyClassProxy":
         raise ValueRefused(
             "RESULT_NOT_SERIALIZABLE",
             f"an instance of {value.name} cannot be written in JSON",
             "return a dict of its attributes",
         )
-    return plain(value, text=_refuse_placeholder)
+    return sized(value, text=_refuse_placeholder)

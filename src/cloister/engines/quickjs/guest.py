@@ -67,13 +67,22 @@ class Budget:
         self.memory = memory
 
 
+def configuration(depth: int) -> wasmtime.Config:
+    """How the module is compiled and run; only the stack may differ between the two."""
+    config = wasmtime.Config()
+    config.max_wasm_stack = _BASE_BYTES + _FRAME_BYTES * min(depth, _DEEPEST)
+    # The bits of a NaN would otherwise depend on the processor, and a program can look at them.
+    config.cranelift_nan_canonicalization = True
+    # Fresh memory is overwritten with the boot image anyway, and a sealed worker keeps no descriptor for a copy of it.
+    config.memory_init_cow = False
+    return config
+
+
 class Machine:
     """The module, ready to be instantiated, with a stack for `depth` nested calls."""
 
     def __init__(self, serialized: bytes, depth: int) -> None:
-        config = wasmtime.Config()
-        config.max_wasm_stack = _BASE_BYTES + _FRAME_BYTES * min(depth, _DEEPEST)
-        self.engine = wasmtime.Engine(config)
+        self.engine = wasmtime.Engine(configuration(depth))
         self.module = wasmtime.Module.deserialize(self.engine, serialized)
         # Host functions are shared by all instances; the one that runs is the one they serve.
         self.active: Guest | None = None
@@ -224,10 +233,9 @@ class Guest:
     def ask(self, which: int, given: str) -> bytes:
         """Call one of the boot functions with a text; its answer is a text."""
         argument = self._new_text(given.encode("utf-8", "replace"))
-        try:
-            return self._answer(which, argument)
-        finally:
-            self._call("free_value", argument)
+        answer = self._answer(which, argument)
+        self._call("free_value", argument)
+        return answer
 
     def evaluate(self, code: str) -> "int | bytes":
         """Start a cell. The handle of its promise, or the report of why it does not compile."""

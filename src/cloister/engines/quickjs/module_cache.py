@@ -8,36 +8,28 @@ in a child process (about half a second), which keeps the event loop free.
 """
 
 import hashlib
-import importlib.util
 import os
 import platform
 import stat
 import subprocess
-import sys
 import tempfile
 from importlib import metadata
 from pathlib import Path
 
 from cloister.core.errors import EngineUnavailable
+from cloister.engines.quickjs.launch import command, package_root
 
 _COMPILE = """
-import sys
-sys.path.extend(sys.argv[2:])
 import wasmtime
-with open(sys.argv[1], "rb") as wasm:
-    module = wasmtime.Module(wasmtime.Engine(), wasm.read())
+from cloister.engines.quickjs.guest import configuration
+with open(arguments[0], "rb") as wasm:
+    module = wasmtime.Module(wasmtime.Engine(configuration(256)), wasm.read())
 sys.stdout.buffer.write(module.serialize())
 """
+# Part of the file's name: what a module compiled with other settings is not mistaken for.
+_SETTINGS = 1
 _DIGEST_BYTES = 32
 _COMPILE_SECONDS = 120
-
-
-def package_root(name: str) -> str:
-    """The directory that `name` is imported from, for a child process that does not look for packages itself."""
-    spec = importlib.util.find_spec(name)
-    if spec is None or spec.origin is None:
-        raise EngineUnavailable(f"the package {name!r} is not installed", hint="pip install cloister[typescript]")
-    return str(Path(spec.origin).parent.parent)
 
 
 def guest_wasm() -> Path:
@@ -74,7 +66,7 @@ def _file_name(wasm: bytes) -> str:
     # wasmtime compiles for the processor it finds; a home directory may be shared by several kinds.
     processor = hashlib.sha256(f"{platform.machine()} {_processor_flags()}".encode()).hexdigest()[:8]
     digest = hashlib.sha256(wasm).hexdigest()[:16]
-    return f"quickjs-{digest}-wasmtime-{metadata.version('wasmtime')}-{platform.machine()}-{processor}.bin"
+    return f"quickjs-{digest}-wasmtime-{metadata.version('wasmtime')}-{platform.machine()}-{processor}-{_SETTINGS}.bin"
 
 
 def _processor_flags() -> str:
@@ -129,9 +121,8 @@ def _write(path: Path, module: bytes) -> bool:
 
 
 def _compile(wasm: Path) -> bytes:
-    command = [sys.executable, "-I", "-S", "-c", _COMPILE, str(wasm), package_root("wasmtime")]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_COMPILE_SECONDS, env={}, check=True)
+        done = subprocess.run(command(_COMPILE, str(wasm)), capture_output=True, timeout=_COMPILE_SECONDS, env={}, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise EngineUnavailable(f"the QuickJS module does not compile: {error}") from error
     return done.stdout

@@ -9,7 +9,7 @@ import os
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from cloister.core.errors import EngineUnavailable
+from cloister.core.errors import ConfinementUnavailable, EngineUnavailable
 from cloister.engines.quickjs.process import WorkerLost, WorkerProcess
 
 _SESSIONS = 500
@@ -45,6 +45,9 @@ class Pool:
     async def _start(self) -> None:
         try:
             worker = await asyncio.wait_for(self._spawn(), _START_SECONDS)
+        except ConfinementUnavailable as error:
+            self._refuse(error)
+            return
         except (OSError, WorkerLost, EngineUnavailable, TimeoutError) as error:
             self._refuse(EngineUnavailable(f"no TypeScript worker starts: {error}"))
             return
@@ -52,7 +55,7 @@ class Pool:
         worker.ended.add_done_callback(lambda _: self._bury(worker))
         self._offer(worker)
 
-    def _refuse(self, error: EngineUnavailable) -> None:
+    def _refuse(self, error: EngineUnavailable | ConfinementUnavailable) -> None:
         """All who wait hear of it: the next start would fail as this one did."""
         while self._waiting:
             waiter = self._waiting.popleft()

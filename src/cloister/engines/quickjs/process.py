@@ -6,31 +6,21 @@ and the process's end are watched by the event loop.
 """
 
 import asyncio
+import json
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Literal, cast
 
 from cloister.engines.quickjs import frames
-from cloister.engines.quickjs.module_cache import package_root
+from cloister.engines.quickjs.launch import command
 from cloister.engines.warden import Warden
 
-# The packages' own __init__ modules are for hosts and import much; a worker sees bare packages in their place.
-_LAUNCH = """
-import sys, types
-root = sys.argv[1]
-sys.path[:0] = sys.argv[2:]
-for name in ("cloister", "cloister.engines", "cloister.engines.quickjs", "cloister.engines.confinement"):
-    package = sys.modules[name] = types.ModuleType(name)
-    package.__path__ = [root + "/" + name.replace(".", "/")]
+_WORK = """
 from cloister.engines.quickjs.worker import main
 main()
 """
-_LIBRARIES = ("wasmtime", "zstandard", "tree_sitter", "tree_sitter_typescript")
-_ROOT = str(Path(__file__).parents[3])
 _OUTPUT_BYTES = 16 * frames.MIB
 
 Output = Callable[[Literal["stdout", "stderr"], str], None]
@@ -159,9 +149,8 @@ async def spawn(module: bytes, boot: str) -> WorkerProcess:
     """A worker that has booted, sealed itself and said hello."""
     ours, theirs = socket.socketpair()
     try:
-        roots = dict.fromkeys(package_root(name) for name in _LIBRARIES)
         child = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _LAUNCH, _ROOT, *roots],
+            command(_WORK),
             stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -190,8 +179,6 @@ async def spawn(module: bytes, boot: str) -> WorkerProcess:
 
 
 def read_hello(payload: bytes) -> Mapping[str, Any]:
-    import json
-
     try:
         hello = json.loads(payload)
         layers = {str(name): str(state) for name, state in hello["layers"].items()}

@@ -1,0 +1,57 @@
+"""The programs of the tour, in both languages."""
+
+from cloister.core.language import Language
+
+TOGETHER = {
+    Language.PYTHON: """\
+import asyncio
+
+items = ["tea", "honey", "bread", "olives", "salt"]
+prices = await asyncio.gather(*[get_price(item=item) for item in items])
+{"items": len(items), "total": sum(prices)}
+""",
+    Language.TYPESCRIPT: """\
+const items: string[] = ["tea", "honey", "bread", "olives", "salt"];
+const calls = items.map((item) => tools.get_price({ item }));
+const prices = await Promise.all(calls);
+({ items: items.length, total: prices.reduce((a, b) => a + b, 0) })
+""",
+}
+
+# In Python the amount is text where a number belongs; in TypeScript a tool's name is misspelt.
+MISTAKEN = {
+    Language.PYTHON: """\
+price = await get_price(item="tea")
+await refund(order_id="A7", cents="all of it")
+""",
+    Language.TYPESCRIPT: """\
+const price: number = await tools.get_price({ item: "tea" });
+await tools.refnd({ order_id: "A7", cents: price });
+""",
+}
+
+ASKING = {
+    Language.PYTHON: """\
+order = {"id": "A7", "cents": 1250}
+
+def verdict(answer):
+    return f"{order['id']}: {answer}, {order['cents']} cents"
+
+print("before the call")
+answer = await ask_manager(question="Refund A7?")
+print("after the call")
+verdict(answer)
+""",
+    Language.TYPESCRIPT: """\
+const order = { id: "A7", cents: 1250 };
+
+function verdict(answer: string): string {
+  return `${order.id}: ${answer}, ${order.cents} cents`;
+}
+
+console.log("before the call");
+const answer = await tools.ask_manager({ question: "Refund A7?" });
+console.log("after the call");
+verdict(answer)
+""",
+}

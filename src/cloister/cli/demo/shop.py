@@ -1,0 +1,53 @@
+"""The tools of the tour. Each takes a moment, and counts how often it was called."""
+
+import asyncio
+from collections import Counter
+
+from cloister.tools import Tool, tool
+
+CALL_MS = 100
+_PRICES = {"tea": 450, "honey": 790, "bread": 320, "olives": 610, "salt": 90}
+
+
+class Shop:
+    """Three tools and what happened to them."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+
+    def tools(self) -> list[Tool]:
+        @tool(side_effect="read")
+        async def get_price(item: str) -> int:
+            """The price of an item in cents."""
+            self.calls["get_price"] += 1
+            await asyncio.sleep(CALL_MS / 1000)
+            return _PRICES[item]
+
+        @tool(side_effect="write", idempotent=False)
+        async def refund(order_id: str, cents: int) -> bool:
+            """Give money back."""
+            self.calls["refund"] += 1
+            return True
+
+        return [get_price, refund]
+
+
+class Desk:
+    """A manager who is asked, and answers when told to: `asked` is set when the question is in."""
+
+    def __init__(self, answer: str, *, at_once: bool) -> None:
+        self.asked = asyncio.Event()
+        self.answers = asyncio.Event()
+        self._answer = answer
+        if at_once:
+            self.answers.set()
+
+    def tools(self) -> list[Tool]:
+        @tool(side_effect="read")
+        async def ask_manager(question: str) -> str:
+            """A manager's answer. May take a day."""
+            self.asked.set()
+            await self.answers.wait()
+            return self._answer
+
+        return [ask_manager]

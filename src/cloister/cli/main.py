@@ -1,0 +1,135 @@
+"""The entry point: finds the command, runs it, turns whatever happens into an exit code and a short message."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cloister.cli.exits import FAILED, HELP, INTERRUPTED, USAGE
+from cloister.cli.failures import complain, debugging, explain, set_up_logging
+from cloister.cli.interrupt import Interrupted
+from cloister.cli.source import STANDARD_INPUT
+from cloister.cli.terminal import forgiving_streams, silence
+
+if TYPE_CHECKING:
+    from cyclopts import App
+
+_HELP = "Run programs of AI agents sealed, with the tools you give them."
+_EPILOGUE = """\
+Examples:
+  cloister run -e "1 + 1"
+  cloister run report.ts --tools shop:get_order --input 'order="A7"'
+  cloister validate report.py --tools shop --type-check strict
+  cloister doctor
+  cloister demo"""
+_RUN = """\
+Run a program and print its value.
+
+What it prints is passed on as it comes; its value, that of its last expression, follows as JSON. Errors go to
+stderr with the place in the source and a hint."""
+_RUN_EPILOGUE = f"""\
+Examples:
+  cloister run hello.py
+  cloister run -e "await get_order('A7')" --tools shop:get_order
+  cloister run sum.ts --input 'items=[1, 2, 3]' --timeout-ms 2000
+  echo "6 * 7" | cloister run - --json
+
+{HELP}"""
+_VALIDATE = """\
+Check a program without running it.
+
+Looks for syntax errors, unknown tools and, in Python, wrong types. A type error is a warning unless --type-check
+strict is given."""
+_VALIDATE_EPILOGUE = """\
+Examples:
+  cloister validate report.py --tools shop
+  cloister validate -e "await get_order(7)" --tools shop --type-check strict
+
+Exit codes: 0 no errors, 2 the command or its input is wrong, 3 errors were found."""
+_DOCTOR = """\
+Look whether programs can run here, and how well they are sealed.
+
+Starts a worker of each language, puts each layer of the operating system on one, and looks at the directories."""
+_DEMO = """\
+A short tour: calls at once, an error caught before any effect, and a program that sleeps in the middle of a call.
+
+Needs no key and no network, and leaves nothing behind."""
+_DOCTOR_EPILOGUE = """\
+Exit codes: 0 programs can run in every language, 1 they cannot."""
+
+
+def main(tokens: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    forgiving_streams()
+    set_up_logging()
+    try:
+        code = _dispatch(list(sys.argv[1:] if tokens is None else tokens))
+        sys.stdout.flush()
+        return code
+    except Interrupted as stopped:
+        complain(str(stopped))
+        return stopped.exit_code
+    except KeyboardInterrupt:
+        complain("stopped by SIGINT")
+        return INTERRUPTED
+    except BrokenPipeError:
+        silence(sys.stdout)
+        return FAILED
+    # Containment: whatever a command raises ends here, as words and an exit code.
+    except Exception as error:  # noqa: BLE001
+        return explain(error)
+
+
+def _dispatch(tokens: list[str]) -> int:
+    from cyclopts import CycloptsError
+
+    app = _app()
+    try:
+        # A lone dash is no option: it is the name that shells give to standard input.
+        given = [STANDARD_INPUT if word == "-" else word for word in tokens]
+        code = app(given, exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as error:
+        if debugging():
+            raise
+        command = tokens[0] if tokens and tokens[0] in app else ""
+        complain(_plain(error), f"{' '.join(['cloister', command]).strip()} --help shows what can be given")
+        return USAGE
+    return code if isinstance(code, int) else 0
+
+
+def _app() -> "App":
+    import cyclopts
+
+    from cloister import __version__
+
+    app = cyclopts.App(
+        name="cloister",
+        help=_HELP,
+        help_epilogue=_EPILOGUE,
+        help_format="plaintext",
+        version=f"cloister {__version__}",
+        suppress_keyboard_interrupt=False,
+    )
+    # By name, not by object: a command's module is imported when that command is given.
+    app.command(
+        "cloister.cli.run:run",
+        name="run",
+        help=_RUN,
+        usage="Usage: cloister run [OPTIONS] FILE | -e CODE",
+        help_epilogue=_RUN_EPILOGUE,
+    )
+    app.command(
+        "cloister.cli.validate:validate",
+        name="validate",
+        help=_VALIDATE,
+        usage="Usage: cloister validate [OPTIONS] FILE | -e CODE",
+        help_epilogue=_VALIDATE_EPILOGUE,
+    )
+    app.command("cloister.cli.doctor:doctor", name="doctor", help=_DOCTOR, help_epilogue=_DOCTOR_EPILOGUE)
+    app.command("cloister.cli.demo.tour:demo", name="demo", help=_DEMO)
+    app.command("cloister.cli.demo.wake:demo_wake", name="demo-wake", help="Part of `demo`.", show=False)
+    return app
+
+
+def _plain(error: Exception) -> str:
+    return os.linesep.join(line.rstrip() for line in str(error).splitlines() if line.strip())

@@ -1,0 +1,56 @@
+// What every TypeScript session starts from, part 1: the language as it was before any program touched it.
+//
+// Programs share this realm and may rewrite every global and every prototype in it. So nothing in these files looks
+// anything up on a global or a prototype after boot: primordials are captured here, lists have no prototype, and there
+// is no spread, no `for of`, no array destructuring and no regular expression (each of them reads a prototype).
+// The parts are joined, in the order that engine.py lists, into one function of `send` and `overflow`.
+
+const G = globalThis;
+const { apply, defineProperty, deleteProperty, getOwnPropertyDescriptor, getPrototypeOf, ownKeys } = Reflect;
+const { keys: enumerableKeys, freeze, create, setPrototypeOf } = Object;
+const { isArray } = Array;
+const { parse, stringify } = JSON;
+const { isView } = ArrayBuffer;
+const { max, min, floor, trunc } = Math;
+const P = Promise, PError = Error, PTypeError = TypeError, PRangeError = RangeError, PBigInt = BigInt;
+const PProxy = Proxy, PMap = Map, PWeakMap = WeakMap;
+const ObjectProto = Object.prototype, ArrayProto = Array.prototype, FunctionProto = Function.prototype;
+const ErrorProto = Error.prototype, InternalErrorProto = InternalError.prototype, PromiseProto = Promise.prototype;
+
+const method = (f) => (self, a, b, c) => apply(f, self, [a, b, c]);
+const getter = (proto, name) => {
+  const get = getOwnPropertyDescriptor(proto, name).get;
+  return (self) => apply(get, self, []);
+};
+const mapGet = method(Map.prototype.get), mapSet = method(Map.prototype.set);
+const mapDelete = method(Map.prototype.delete), mapEach = method(Map.prototype.forEach), mapClear = method(Map.prototype.clear);
+const mapSize = getter(Map.prototype, "size"), setSize = getter(Set.prototype, "size");
+const setEach = method(Set.prototype.forEach);
+const weakGet = method(WeakMap.prototype.get), weakSet = method(WeakMap.prototype.set), weakHas = method(WeakMap.prototype.has);
+const bufferSize = getter(ArrayBuffer.prototype, "byteLength");
+const join = method(Array.prototype.join), indexOf = method(String.prototype.indexOf), slice = method(String.prototype.slice);
+const wellFormed = method(String.prototype.isWellFormed), toWellFormed = method(String.prototype.toWellFormed);
+const startsWith = method(String.prototype.startsWith), codeAt = method(String.prototype.charCodeAt);
+const split = (text, mark) => {
+  const parts = list();
+  for (let from = 0, at = 0; at >= 0; from = at + mark.length) {
+    at = indexOf(text, mark, from);
+    parts[parts.length] = at < 0 ? slice(text, from) : slice(text, from, at);
+  }
+  return parts;
+};
+const repeat = method(String.prototype.repeat), sourceOf = method(FunctionProto.toString);
+const getTime = method(Date.prototype.getTime), toISO = method(Date.prototype.toISOString);
+const bigText = method(BigInt.prototype.toString), regExpText = method(RegExp.prototype.toString);
+const numberOf = method(Number.prototype.valueOf), stringOf = method(String.prototype.valueOf);
+const booleanOf = method(Boolean.prototype.valueOf), describeSymbol = method(Symbol.prototype.toString);
+const BIGGEST = 2n ** 14000n, SMALLEST = -BIGGEST;
+
+// A list without a prototype: an index that a program defined on Array.prototype is not seen by it.
+const list = () => setPrototypeOf([], null);
+const hidden = (owner, name, value) => defineProperty(owner, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
+const brand = (read, value) => { try { read(value); return true; } catch { return false; } };
+const own = (object, name) => {
+  const found = getOwnPropertyDescriptor(object, name);
+  return found === undefined ? undefined : found.value;
+};

@@ -1,0 +1,153 @@
+// Part 7: what the worker calls. Each function takes one text and returns one JSON text, or "".
+
+let meta = "", wantsValue = true;
+
+const freshCalls = () => {
+  const pieces = list();
+  for (let i = 0; i < fresh.length; i++) {
+    // A timer that was cleared before anybody heard of it never was.
+    if (fresh[i].piece !== "") pieces[pieces.length] = fresh[i].piece;
+    fresh[i].piece = undefined;
+  }
+  fresh = list(); freshSize = 0;
+  return `[${join(pieces, ",")}]`;
+};
+
+const forget = () => { mapClear(pending); fresh = list(); freshSize = 0; failure = null; meta = ""; };
+
+const nameIn = (message, tail) => {
+  const at = indexOf(message, tail);
+  if (at <= 0) return "";
+  const name = slice(message, 0, at);
+  return name[0] === "'" ? slice(name, 1, -1) : name;
+};
+
+const hintFor = (name, message) => {
+  if (name === "ReferenceError") {
+    if (indexOf(message, "module") > 0) return "there are no modules here: tools are global";
+    const missing = nameIn(message, " is not defined");
+    if (missing === "") return "";
+    const globals = ownKeys(G), names = list();
+    for (let i = 0; i < known.length; i++) names[names.length] = known[i];
+    for (let i = 0; i < globals.length; i++) if (typeof globals[i] === "string") names[names.length] = globals[i];
+    const near = closest(missing, names);
+    if (near !== "") return `did you mean \`${near}\`?`;
+    const absentApi = { __proto__: null, fetch: "the network is reached through tools only", require: "there are no modules: tools are global", process: "programs run sealed: there is no process", Buffer: "use btoa, atob and text", crypto: "ask a tool for an id or a digest", setInterval: "use a loop with `await sleep(ms)`" };
+    return absentApi[missing] === undefined ? "" : absentApi[missing];
+  }
+  if (name === "TypeError" && indexOf(message, "of undefined") > 0) return "if the value comes from a tool, add `await` in front of the call";
+  return "";
+};
+
+const read = (object, name) => {
+  try {
+    const value = object[name];
+    return typeof value === "string" ? value : undefined;
+  } catch { return undefined; }
+};
+
+const MESSAGE = 4000;
+const cut = (message) => (message.length > MESSAGE ? slice(message, 0, MESSAGE) + "..." : message);
+
+const errorReport = (thrown) => {
+  let message, frames = "", code = "", hint = "", name = "";
+  const object = typeof thrown === "object" && thrown !== null || typeof thrown === "function";
+  const fault = object && weakHas(toolErrors, thrown) ? weakGet(toolErrors, thrown) : null;
+  if (object && weakHas(framesOf, thrown)) frames = weakGet(framesOf, thrown);
+  if (object && brand(isError, thrown) && isError(thrown)) {
+    name = read(thrown, "name") || "Error";
+    const told = read(thrown, "message") || "";
+    message = fault !== null || told === "" ? told || name : `${name}: ${told}`;
+    hint = hintFor(name, told);
+  } else {
+    let seen = "a value";
+    try { seen = show(thrown); } catch { /* a value that cannot even be looked at */ }
+    message = `Uncaught ${seen}`;
+    hint = "throw an Error, so that its place is known";
+  }
+  if (fault !== null) { code = fault.code; hint = fault.hint || ""; }
+  const parts = `"name":${text(cut(name))},"message":${text(cut(message))},"frames":${text(frames)},"hint":${text(cut(hint))}`;
+  return `{"error":{${parts},"code":${text(code)}},"meta":${meta === "" ? "null" : meta},"calls":`;
+};
+
+const failed = (thrown) => {
+  const head = errorReport(thrown);
+  const report = head + freshCalls() + "}";
+  forget();
+  return report;
+};
+
+return [
+  // seed: two words, once per session
+  (given) => {
+    const words = parse(given);
+    a = words[0] | 0; b = words[1] | 0; c = 0x9e3779b9 | 0; d = 1;
+    for (let i = 0; i < 12; i++) word();
+    return "";
+  },
+  // begin: a cell is about to run
+  (given) => {
+    const { names, inputs, bigs, meta: place, value } = parse(given);
+    forget();
+    made = 0; meta = stringify(place); wantsValue = value;
+    if (names) install(names);
+    if (bigs) restore(inputs, bigs);
+    const keys = enumerableKeys(inputs);
+    for (let i = 0; i < keys.length; i++) {
+      const item = { __proto__: null, value: inputs[keys[i]], writable: true, enumerable: true, configurable: true };
+      // A `var` of an earlier cell cannot be redefined, only assigned.
+      if (!defineProperty(G, keys[i], item)) defineProperty(G, keys[i], { __proto__: null, value: item.value });
+    }
+    return "";
+  },
+  // settle: answers to pending calls, in the order in which they came
+  (given) => {
+    const { settled, bigs, names } = parse(given);
+    if (names) install(names);
+    if (bigs) restore(settled, bigs);
+    for (let i = 0; i < settled.length; i++) {
+      const answer = settled[i], record = mapGet(pending, answer.number);
+      if (record === undefined) continue;
+      mapDelete(pending, answer.number);
+      if (record.run !== undefined) {
+        try { apply(record.run, undefined, record.args); } catch (error) { if (failure === null) failure = { __proto__: null, error }; }
+      } else if (answer.error !== null) record.reject(callError(record, answer.error));
+      else record.resolve(answer.value);
+    }
+    return "";
+  },
+  // waiting: the program has not ended; what it asks for, or that it never will end
+  () => {
+    if (failure !== null) return failed(failure.error);
+    const calls = freshCalls(), numbers = list();
+    mapEach(pending, (_, number) => { numbers[numbers.length] = number; });
+    if (numbers.length === 0) { forget(); return '{"deadlock":true}'; }
+    return `{"wait":[${join(numbers, ",")}],"calls":${calls}}`;
+  },
+  // finished: the program's value
+  (envelope) => {
+    if (failure !== null) return failed(failure.error);
+    let report;
+    try {
+      report = `{"done":${wantsValue ? encode(envelope.value) : "null"},"calls":`;
+    } catch (error) {
+      const refusal = refusalOf(error);
+      if (refusal === null) return failed(error);
+      report = `{"refused":{"code":"${refusal.code}","message":${text(refusal.message)},"hint":${text(refusal.hint)}},"calls":`;
+    }
+    report += freshCalls() + "}";
+    forget();
+    return report;
+  },
+  // failed: what the program did not catch
+  failed,
+  // standing: how names stand on the global object: 0 absent, 1 put there by us, 2 the language's or the program's
+  (given) => {
+    const names = parse(given), found = list();
+    for (let i = 0; i < names.length; i++) {
+      const at = getOwnPropertyDescriptor(G, names[i]);
+      found[i] = at === undefined ? "0" : isOurs(at.value) ? "1" : "2";
+    }
+    return `[${join(found, ",")}]`;
+  },
+];

@@ -1,0 +1,163 @@
+// Part 3: values that cross. Out: one JSON text or a refusal, within bounds, whatever the program built. In: exact.
+
+const MAX_DEPTH = 128, MAX_NODES = 200000, MAX_SIZE = 4 << 20;
+const refusals = new PWeakMap();
+const refuse = (code, message, hint) => {
+  const refusal = { __proto__: null };
+  weakSet(refusals, refusal, { __proto__: null, code, message, hint });
+  return refusal;
+};
+const tooLarge = (message) => refuse("RESULT_TOO_LARGE", message, "return a summary, or write the data to a file");
+const unwritable = (message, hint) => refuse("RESULT_NOT_SERIALIZABLE", message, hint);
+const refusalOf = (thrown) => (typeof thrown === "object" && thrown !== null && weakHas(refusals, thrown) ? weakGet(refusals, thrown) : null);
+
+const text = (value) => stringify(wellFormed(value) ? value : toWellFormed(value));
+
+const kindOf = (value, proto) => {
+  // What an object that is neither plain nor an array is, by what its methods accept.
+  if (brand(getTime, value)) return "Date";
+  if (proto === PromiseProto || proto !== null && getPrototypeOf(proto) === PromiseProto) return "Promise";
+  if (brand(mapSize, value)) return "Map";
+  if (brand(setSize, value)) return "Set";
+  if (isView(value) || brand(bufferSize, value)) return "bytes";
+  if (isError(value)) return "Error";
+  if (brand(numberOf, value)) return "Number";
+  if (brand(stringOf, value)) return "String";
+  if (brand(booleanOf, value)) return "Boolean";
+  if (proto === RegExpProto) return "RegExp";
+  if (proto === WeakMapProto || proto === WeakSetProto || proto === WeakRefProto) return "weak reference";
+  return "object";
+};
+const RegExpProto = RegExp.prototype, WeakMapProto = WeakMap.prototype;
+const WeakSetProto = WeakSet.prototype, WeakRefProto = WeakRef.prototype;
+const isError = (value) => {
+  for (let object = value, hops = 0; object !== null && hops < 20; object = getPrototypeOf(object), hops++) {
+    if (object === ErrorProto) return true;
+  }
+  return false;
+};
+
+const numberText = (value) => {
+  if (value === 0) return 1 / value < 0 ? "-0.0" : "0";
+  if (value - value !== 0) throw unwritable(`${value} is not a JSON number`, "replace it by null or by text before it leaves the cell");
+  return "" + value;
+};
+
+const bigIntText = (value) => {
+  if (value > BIGGEST || value < SMALLEST) throw tooLarge("an integer of more than 14000 bits is over the bound");
+  return bigText(value);
+};
+
+// One JSON text for a value, or a refusal. Iterative, because the guest's stack is the program's to fill.
+const encode = (root) => {
+  const out = list();
+  const owners = list(), names = list(), places = list();
+  let size = 0, nodes = 0, depth = 0;
+
+  const where = () => {
+    let path = "";
+    for (let i = 0; i < depth; i++) {
+      const at = places[i] - 1;
+      path += names[i] === null ? `[${at}]` : at < 0 ? "" : `.${names[i][at]}`;
+    }
+    return path === "" ? "the value" : "value" + slice(path, 0, 200);
+  };
+  const put = (piece) => {
+    size += piece.length;
+    if (size > MAX_SIZE) throw tooLarge(`the value takes more than ${MAX_SIZE} bytes once written out`);
+    out[out.length] = piece;
+  };
+  const enter = (value, keys) => {
+    for (let i = 0; i < depth; i++) {
+      if (owners[i] === value) throw unwritable("the value contains itself", "JSON has no way to write a circular value");
+    }
+    if (depth >= MAX_DEPTH) throw tooLarge(`the value is nested deeper than ${MAX_DEPTH} levels`);
+    if (nodes + (keys === null ? value.length : keys.length) > MAX_NODES) throw tooLarge(`the value has more than ${MAX_NODES} parts once written out`);
+    owners[depth] = value; names[depth] = keys; places[depth] = 0;
+    depth++;
+    put(keys === null ? "[" : "{");
+  };
+  const emit = (value, prefix) => {
+    if (++nodes > MAX_NODES) throw tooLarge(`the value has more than ${MAX_NODES} parts once written out`);
+    for (let converted = false; ; converted = true) {
+      switch (typeof value) {
+        case "string":
+          if (value.length > MAX_SIZE) throw tooLarge(`a text of ${value.length} characters is over the bound of ${MAX_SIZE} bytes`);
+          return put(prefix + text(value));
+        case "number": return put(prefix + numberText(value));
+        case "boolean": return put(prefix + (value ? "true" : "false"));
+        case "undefined": return put(prefix + "null");
+        case "bigint": return put(prefix + bigIntText(value));
+        case "function": throw unwritable(`${where()} is a function, which cannot be written in JSON`, "return data, not a function");
+        case "symbol": throw unwritable(`${where()} is a symbol, which cannot be written in JSON`, "use text instead");
+      }
+      if (value === null) return put(prefix + "null");
+      const proto = getPrototypeOf(value);
+      const array = proto === ArrayProto || isArray(value);
+      if (!array && proto !== ObjectProto && proto !== null) {
+        const kind = kindOf(value, proto);
+        switch (kind) {
+          case "Date": {
+            const time = getTime(value);
+            if (time !== time) throw unwritable(`${where()} is an invalid Date`, "check the text that it was made from");
+            return put(prefix + text(toISO(value)));
+          }
+          case "Promise": throw unwritable(`${where()} is a Promise`, "add `await` in front of the call that made it");
+          case "Map": throw unwritable(`${where()} is a Map`, "use Object.fromEntries(map)");
+          case "bytes": throw unwritable(`${where()} holds raw bytes`, "use Array.from(bytes), or encode it as text");
+          case "RegExp": case "weak reference": throw unwritable(`${where()} is a ${kind}`, "return plain data");
+          case "Number": value = numberOf(value); continue;
+          case "String": value = stringOf(value); continue;
+          case "Boolean": value = booleanOf(value); continue;
+          case "Set": {
+            if (setSize(value) > MAX_NODES) throw tooLarge(`the value has more than ${MAX_NODES} parts once written out`);
+            const items = [];
+            setEach(value, (item) => { defineProperty(items, items.length, { __proto__: null, value: item, writable: true, enumerable: true, configurable: true }); });
+            put(prefix);
+            return enter(items, null);
+          }
+          case "Error": {
+            value = { __proto__: null, name: `${value.name}`, message: `${value.message}` };
+            put(prefix);
+            return enter(value, enumerableKeys(value));
+          }
+        }
+      }
+      if (!converted) {
+        const convert = value.toJSON;
+        if (typeof convert === "function") { value = apply(convert, value, [""]); continue; }
+      }
+      put(prefix);
+      return enter(value, array ? null : enumerableKeys(value));
+    }
+  };
+
+  emit(root, "");
+  while (depth > 0) {
+    const top = depth - 1, owner = owners[top], keys = names[top];
+    const place = places[top]++;
+    if (place >= (keys === null ? owner.length : keys.length)) {
+      put(keys === null ? "]" : "}");
+      depth--;
+      continue;
+    }
+    const last = out[out.length - 1];
+    const comma = last === "[" || last === "{" ? "" : ",";
+    if (keys === null) { emit(owner[place], comma); continue; }
+    const item = owner[keys[place]];
+    if (item !== undefined) emit(item, comma + text(keys[place]) + ":");
+  }
+  return join(out, "");
+};
+
+// -- values on their way in -------------------------------------------------------------------------------------------
+
+// `bigs` are [path, decimal] of the integers that a number cannot hold; JSON.parse has rounded those.
+const restore = (holder, bigs) => {
+  for (let i = 0; i < bigs.length; i++) {
+    const path = bigs[i][0];
+    let object = holder;
+    for (let j = 0; j < path.length - 1; j++) object = object[path[j]];
+    defineProperty(object, path[path.length - 1], { __proto__: null, value: PBigInt(bigs[i][1]), writable: true, enumerable: true, configurable: true });
+  }
+};

@@ -1,0 +1,144 @@
+"""The TypeScript engine: QuickJS in WebAssembly, in sealed worker processes of our own."""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+
+from cloister.core.errors import ConfinementUnavailable, EngineUnavailable, SnapshotCorrupt
+from cloister.core.language import Language
+from cloister.core.limits import SessionLimits
+from cloister.engines.quickjs import module_cache
+from cloister.engines.quickjs.interpreter import QuickJSInterpreter
+from cloister.engines.quickjs.pool import Pool
+from cloister.engines.quickjs.process import WorkerLost, WorkerProcess, spawn
+
+_PARTS = ("primordials", "errors", "values", "show", "calls", "globals", "protocol")
+
+
+def boot_source() -> str:
+    """The guest's half of the protocol, as one function of what the host offers it."""
+    folder = Path(__file__).with_name("boot")
+    body = "".join((folder / f"{part}.js").read_text("utf-8") for part in _PARTS)
+    return f'((send, overflow) => {{\n"use strict";\n{body}}})'
+
+
+_BOOT = boot_source()
+_RELEASE = metadata.version("quickjs-rs")
+# The boot image is a pure function of the guest module (its release) and the boot source; so is who can read it.
+_VERSION = f"quickjs-rs {_RELEASE} {hashlib.sha256(_BOOT.encode()).hexdigest()[:12]}"
+
+UNSUPPORTED: tuple[str, ...] = (
+    "modules: import, export, require, dynamic import()",
+    "JSX, decorators, namespaces and `accessor` fields",
+    "setInterval; a setTimeout that nothing waits for ends with its cell",
+    "fetch, crypto, process, Buffer, structuredClone, TextEncoder, URL, Intl",
+    "Map, typed arrays, functions and symbols as values that leave the program",
+    "half surrogate pairs in text that leaves the program: each becomes U+FFFD",
+    "more than 1024 MiB of memory, more than 2400 nested calls",
+)
+
+
+class QuickJSEngine:
+    language = Language.TYPESCRIPT
+    name = "quickjs"
+    version = _VERSION
+
+    def __init__(
+        self, *, capacity: int | None = None, require_confinement: bool = False, cache_dir: Path | None = None
+    ) -> None:
+        self._capacity = capacity or max(2, os.cpu_count() or 1)
+        self._require_confinement = require_confinement
+        self._cache_dir = cache_dir
+        self._pool: Pool | None = None
+        self._module: asyncio.Task[bytes] | None = None
+        self._layers: Mapping[str, str] = {}
+        self._open: set[QuickJSInterpreter] = set()
+
+    @property
+    def capacity(self) -> int:
+        return self._capacity
+
+    async def __aenter__(self) -> "QuickJSEngine":
+        self._module = asyncio.get_running_loop().create_task(asyncio.to_thread(module_cache.load, self._cache_dir))
+        self._pool = Pool(self._spawn, self._capacity)
+        self._pool.warm()
+        if self._require_confinement:
+            try:
+                self._pool.release(await self._pool.acquire())
+            except BaseException:
+                await self.__aexit__()
+                raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        pool, self._pool = self._pool, None
+        if pool is None or self._module is None:
+            return
+        try:
+            for interpreter in list(self._open):
+                interpreter.interrupt()
+        finally:
+            # Shielded: a host that is being cancelled must not leave processes behind.
+            closing = asyncio.ensure_future(pool.close())
+            try:
+                await asyncio.shield(closing)
+            except asyncio.CancelledError:
+                await closing
+                raise
+            finally:
+                await asyncio.gather(self._module, return_exceptions=True)
+                self._open.clear()
+
+    async def open(self, limits: SessionLimits, state: bytes | None = None, *, seed: int = 0) -> QuickJSInterpreter:
+        if self._pool is None:
+            raise EngineUnavailable("enter the engine before opening a session")
+        worker = await self._pool.acquire()
+        interpreter = QuickJSInterpreter(worker, self._give_back)
+        self._open.add(interpreter)
+        words = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
+        head = {"memory_mb": limits.memory_mb, "depth": limits.max_stack_depth, "seed": words}
+        try:
+            refusal = await interpreter.open(head, state or b"")
+        except WorkerLost as error:
+            await interpreter.close()
+            raise EngineUnavailable(f"the worker died while it opened a session: {error}") from None
+        except BaseException:
+            await interpreter.close()
+            raise
+        if refusal is not None:
+            await interpreter.close()
+            raise SnapshotCorrupt(refusal) if state else EngineUnavailable(refusal)
+        return interpreter
+
+    def confinement(self) -> Mapping[str, str]:
+        return dict(self._layers)
+
+    def unsupported(self) -> Sequence[str]:
+        return UNSUPPORTED
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    async def _spawn(self) -> WorkerProcess:
+        assert self._module is not None
+        worker = await spawn(await asyncio.shield(self._module), _BOOT)
+        self._layers = worker.hello["layers"]
+        missing = [f"{layer} ({state})" for layer, state in self._layers.items() if state != "active"]
+        if self._require_confinement and missing:
+            worker.misbehaved("its confinement is not complete")
+            await asyncio.shield(worker.ended)
+            raise ConfinementUnavailable(
+                f"a worker cannot be confined: {', '.join(missing)}",
+                hint="allow it on this machine, or do not require confinement",
+            )
+        return worker
+
+    async def _give_back(self, interpreter: QuickJSInterpreter) -> None:
+        self._open.discard(interpreter)
+        worker = interpreter.worker
+        if not await interpreter.leave():
+            worker.kill()
+        elif self._pool is not None:
+            self._pool.release(worker)

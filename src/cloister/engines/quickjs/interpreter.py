@@ -1,0 +1,139 @@
+"""A TypeScript namespace alive on one worker, as the port knows it: one request to the worker for each step."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from cloister.core.codes import Code
+from cloister.core.diagnostic import ErrorObject
+from cloister.core.errors import EngineUnavailable
+from cloister.engines.quickjs import frames, report
+from cloister.engines.quickjs.process import WorkerLost, WorkerProcess
+from cloister.engines.warden import Verdict, verdict_error
+from cloister.ports.engine import Checked, Failed, Program, Settlement, Step, Turn, TypeCheck, Usage
+
+_CLOSE_SECONDS = 5.0
+_DUMP_SECONDS = 60.0
+
+
+class QuickJSInterpreter:
+    def __init__(self, worker: WorkerProcess, on_close: Callable[["QuickJSInterpreter"], Awaitable[None]]) -> None:
+        self.worker = worker
+        self._on_close = on_close
+        self._told: frozenset[str] | None = None
+        # A fatal step leaves no namespace behind, whether or not its worker lives.
+        self._gone = False
+        self._closed = False
+
+    @property
+    def pid(self) -> int | None:
+        return self.worker.pid if self.worker.alive else None
+
+    # -- the port ----------------------------------------------------------------------------------------------
+
+    async def check(self, program: Program, types: TypeCheck, turn: Turn, *, starting: bool) -> Checked:
+        # `start` erases, and looks for unknown tools, in the same round trip; there are no types to check.
+        if starting or self._gone:
+            return Checked()
+        head = self._head(turn) | {"inputs": list(program.inputs)}
+        frame = frames.pack_with_head(frames.CHECK, head, program.code.encode("utf-8", "surrogatepass"))
+        warden = self.worker.warden
+        if warden.verdict is None:
+            warden.watch(turn.wall_ms, turn.cpu_ms)
+        try:
+            _, payload = await self.worker.ask(frame, frames.CHECKED)
+            return Checked(report.read_diagnostics(report.read_json(payload), turn.catalog))
+        except frames.FrameError as error:
+            self.worker.misbehaved(str(error))
+            return Checked()
+        except WorkerLost:
+            # Nothing was found because nobody could look: starting the program says why.
+            return Checked()
+        finally:
+            warden.rest()
+
+    async def start(self, program: Program, turn: Turn) -> Step:
+        inputs, bigs = report.write_value(dict(program.inputs))
+        head = self._head(turn) | {"code": program.code, "bigs": bigs, "inputs": list(program.inputs)}
+        return await self._step(frames.pack_with_head(frames.START, head, inputs), turn)
+
+    async def resume(self, settlements: Sequence[Settlement], turn: Turn) -> Step:
+        settled, bigs = report.write_value([report.settlement(item) for item in settlements])
+        return await self._step(frames.pack_with_head(frames.RESUME, self._head(turn) | {"bigs": bigs}, settled), turn)
+
+    async def dump(self) -> bytes:
+        try:
+            async with asyncio.timeout(_DUMP_SECONDS):
+                kind, payload = await self.worker.ask(frames.pack(frames.DUMP), frames.IMAGE, frames.REFUSED)
+        except (WorkerLost, TimeoutError) as error:
+            raise EngineUnavailable(f"the namespace is gone with its worker: {error}") from None
+        if kind == frames.REFUSED:
+            raise EngineUnavailable(payload.decode("utf-8", "replace"))
+        return payload
+
+    def interrupt(self) -> None:
+        self.worker.warden.kill("INTERRUPTED")
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await self._on_close(self)
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    async def open(self, head: dict[str, Any], state: bytes) -> str | None:
+        """Put a namespace on the worker; returns why it cannot be."""
+        kind, payload = await self.worker.ask(
+            frames.pack_with_head(frames.OPEN, head, state), frames.OPENED, frames.REFUSED
+        )
+        return payload.decode("utf-8", "replace") if kind == frames.REFUSED else None
+
+    async def leave(self) -> bool:
+        """Take the namespace off the worker. False if the worker did not take part and was killed."""
+        if not self.worker.alive:
+            return False
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self.worker.ask(frames.pack(frames.CLOSE), frames.CLOSED)
+        except (WorkerLost, TimeoutError):
+            return False
+        return True
+
+    def _head(self, turn: Turn) -> dict[str, Any]:
+        names = turn.catalog.names
+        news = None if names == self._told else sorted(names)
+        self._told = names
+        return {"now_ms": turn.now_ms, "cpu_ms": turn.cpu_ms, "wall_ms": turn.wall_ms, "names": news}
+
+    async def _step(self, frame: bytes, turn: Turn) -> Step:
+        worker, warden = self.worker, self.worker.warden
+        # A verdict from before this step (interrupted while at rest) must not be forgotten by `watch`.
+        if self._gone or not worker.alive or warden.verdict is not None:
+            return self._lost(warden.verdict, Usage())
+        before = warden.cpu_ms()
+        warden.watch(turn.wall_ms, turn.cpu_ms)
+        try:
+            _, payload = await worker.ask(frame, frames.STEP, output=turn.sink)
+            warden.rest()
+            step, dropped = report.read_step(payload, turn.catalog)
+        except WorkerLost:
+            return self._lost(warden.verdict, Usage(cpu_ms=max(warden.cpu_ms() - before, 0.0)))
+        except frames.FrameError as error:
+            worker.misbehaved(str(error))
+            return self._lost(warden.verdict, Usage(cpu_ms=max(warden.cpu_ms() - before, 0.0)))
+        finally:
+            warden.rest()
+        if dropped:
+            turn.sink("stderr", f"[{dropped} bytes of output were dropped]\n")
+        if isinstance(step, Failed) and step.fatal:
+            self._gone = True
+        return step
+
+    def _lost(self, verdict: Verdict | None, usage: Usage) -> Failed:
+        self._gone = True
+        if verdict is not None:
+            return Failed(verdict_error(verdict), fatal=True, usage=usage)
+        message = "the worker that ran the program died"
+        return Failed(ErrorObject(Code.ENGINE_CRASHED, message, "run the cell again"), fatal=True, usage=usage)
+
+

@@ -1,0 +1,218 @@
+"""What a worker reports of a step, read as if an enemy had written it, and the values that travel the other way.
+
+A report that is not exactly of the agreed shape raises `FrameError`: the worker is then killed, never corrected.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, cast
+
+from cloister.core.codes import Code
+from cloister.core.diagnostic import Diagnostic, ErrorObject, Severity, Span
+from cloister.core.errors import InvalidInput
+from cloister.core.value import Json, ValueRefused, plain
+from cloister.engines.quickjs.frames import STEP_HEAD, FrameError
+from cloister.engines.warden import verdict_error
+from cloister.ports.engine import Call, Catalog, Failed, Finished, Raised, Settlement, Step, Suspended, Usage
+
+_SAFE = 2**53 - 1
+_LONG_DIGITS = re.compile(r"\d{16}")
+_TEXT = 8192
+
+LIMITS: dict[str, tuple[str, str]] = {
+    Code.MEMORY_EXCEEDED: (
+        "the program needed more memory than it may have",
+        "keep less in variables, or ask for a larger memory_mb",
+    ),
+    Code.STACK_OVERFLOW: (
+        "the program's calls were nested deeper than they may be",
+        "use a loop, or ask for a larger max_stack_depth",
+    ),
+    Code.ENGINE_CRASHED: ("the interpreter broke while it ran the program", "run the cell again"),
+}
+_STUCK = ErrorObject(
+    Code.RUNTIME_ERROR,
+    "the program waits for something that nothing can settle",
+    "await a tool call or a timer; a promise that nobody resolves never ends",
+)
+
+
+# -- in ---------------------------------------------------------------------------------------------------------------
+
+
+def read_json(data: bytes) -> Any:
+    try:
+        value = json.loads(data, parse_constant=_no_constant)
+        if b"\\u" in data:
+            # An escape can spell half of a surrogate pair, which no text of ours may hold.
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except (ValueError, RecursionError) as error:
+        raise FrameError(f"a report that is not JSON: {error}") from None
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+def read_step(payload: bytes, catalog: Catalog) -> tuple[Step, int]:
+    """The step that a worker reports, and how much output it dropped."""
+    if len(payload) < STEP_HEAD.size:
+        raise FrameError("a report that is too short")
+    cpu_ms, peak, dropped = STEP_HEAD.unpack_from(payload)
+    if not 0 <= cpu_ms < 1e12:
+        raise FrameError("a report of impossible processor time")
+    usage = Usage(cpu_ms=cpu_ms, memory_peak_bytes=peak)
+    report = read_json(payload[STEP_HEAD.size :])
+    match report:
+        case {"wait": list(numbers), "calls": list(calls), **rest} if not rest:
+            awaiting = frozenset(_number(number) for number in cast("list[Any]", numbers))
+            return Suspended(_calls(calls), awaiting, usage), dropped
+        case {"done": value, "calls": list(calls), **rest} if not rest:
+            return Finished(_value(value), _calls(calls), usage), dropped
+        case {"refused": {"code": str(code), "message": str(message), "hint": str(hint)}, "calls": list(calls), **rest} if (
+            not rest
+        ):
+            return Failed(ErrorObject(_text(code), _text(message), _text(hint)), calls=_calls(calls), usage=usage), dropped
+        case {"error": {"code": str(code), "message": str(message), "hint": hint, "span": span}, "calls": list(calls)}:
+            where = None if span is None else _span([span.get("line"), span.get("column")])
+            error = ErrorObject(_text(code), _text(message), None if hint is None else _text(hint), where)
+            return Failed(error, calls=_calls(calls), usage=usage), dropped
+        case {"rejected": list(found), **rest} if found and not rest:
+            diagnostics = read_diagnostics(found, catalog)
+            first = diagnostics[0]
+            error = ErrorObject(first.code, first.message, first.hint, first.span)
+            return Failed(error, usage=usage, diagnostics=diagnostics), dropped
+        case {"deadlock": True, **rest} if not rest:
+            return Failed(_STUCK, fatal=True, usage=usage), dropped
+        case {"stop": "TIMEOUT_CPU" | "TIMEOUT_WALL" as verdict, **rest} if not rest:
+            return Failed(verdict_error(verdict), fatal=True, usage=usage), dropped
+        case {"stop": str(code), **rest} if code in LIMITS and not rest:
+            return Failed(ErrorObject(Code(code), *LIMITS[code]), fatal=True, usage=usage), dropped
+        case _:
+            raise FrameError("a report of no known shape")
+
+
+def _calls(items: list[Any]) -> tuple[Call, ...]:
+    return tuple(_call(item) for item in items)
+
+
+def _call(item: Any) -> Call:
+    match item:
+        case {"number": number, "name": str(name), "size": int(size), "kwargs": dict(kwargs), **rest} if not rest:
+            return Call(_number(number), _text(name), (), _value(kwargs), size=size)
+        case {"number": number, "name": str(name), "size": int(size), "args": list(args), **rest} if not rest:
+            return Call(_number(number), _text(name), tuple(_value(args)), size=size)
+        case {"number": number, "name": "sleep", "kind": "timer", "args": [int() | float() as seconds], **rest} if (
+            not rest and seconds >= 0
+        ):
+            return Call(_number(number), "sleep", (seconds,), kind="timer")
+        case {"number": number, "name": str(name), "refused": {"message": str(message), "hint": str(hint)}, **rest} if (
+            not rest
+        ):
+            refused = ErrorObject(Code.INVALID_ARGUMENTS, _text(message), _text(hint))
+            return Call(_number(number), _text(name), refused=refused)
+        case _:
+            raise FrameError("a call of no known shape")
+
+
+def read_diagnostics(found: Any, catalog: Catalog) -> tuple[Diagnostic, ...]:
+    if not isinstance(found, list):
+        raise FrameError("diagnostics of no known shape")
+    return tuple(_diagnostic(item, catalog) for item in cast("list[Any]", found))
+
+
+def _diagnostic(item: Any, catalog: Catalog) -> Diagnostic:
+    match item:
+        case {"code": str(code), "message": str(message)}:
+            span = item.get("span")
+            hint = item.get("hint")
+            if near := item.get("near"):
+                hint = _nearest(near, catalog)
+            if hint is not None and not isinstance(hint, str):
+                raise FrameError("a hint that is not text")
+            return Diagnostic(
+                Severity.ERROR,
+                _text(code),
+                _text(message),
+                None if hint is None else _text(hint),
+                None if span is None else _span(span),
+            )
+        case _:
+            raise FrameError("a diagnostic of no known shape")
+
+
+def _nearest(near: Any, catalog: Catalog) -> str | None:
+    match near:
+        case [str(name)] if name in catalog.names:
+            signature = catalog.signatures.get(name)
+            return f"did you mean `{name}`?" + (f" Its signature is {signature}" if signature else "")
+        case _:
+            return None
+
+
+def _span(numbers: Any) -> Span:
+    match numbers:
+        case [int(line), int(column)] if line > 0 and column > 0:
+            return Span(line, column)
+        case [int(line), int(column), int(end_line), int(end_column)] if min(line, column, end_line, end_column) > 0:
+            return Span(line, column, end_line, end_column)
+        case _:
+            raise FrameError("a span of no known shape")
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or not 0 < value < 1 << 31:
+        raise FrameError("a call without a number")
+    return value
+
+
+def _text(value: str) -> str:
+    if len(value) > _TEXT:
+        raise FrameError("a text that is too long")
+    return value
+
+
+def _value(value: Any) -> Any:
+    try:
+        return plain(value)
+    except ValueRefused as refusal:
+        raise FrameError(f"a value out of bounds: {refusal.message}") from None
+
+
+# -- out --------------------------------------------------------------------------------------------------------------
+
+
+def write_value(value: Any) -> tuple[bytes, list[Any] | None]:
+    """JSON for the guest, and where in it the integers are that a JavaScript number cannot hold."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        bigs = _big_integers(value) if _LONG_DIGITS.search(text) else None
+        try:
+            return text.encode(), bigs
+        except UnicodeEncodeError:
+            return json.dumps(value, allow_nan=False, separators=(",", ":")).encode(), bigs
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidInput(f"the value cannot be given to a program: {error}") from None
+
+
+def _big_integers(value: Any) -> list[Any] | None:
+    found: list[Any] = []
+    stack: list[tuple[Any, list[Any]]] = [(value, [])]
+    while stack:
+        item, path = stack.pop()
+        if isinstance(item, int) and not -_SAFE <= item <= _SAFE:
+            found.append([path, str(int(item))])
+        elif isinstance(item, Mapping):
+            stack.extend((part, [*path, key]) for key, part in cast("Mapping[str, Any]", item).items())
+        elif isinstance(item, (list, tuple)):
+            stack.extend((part, [*path, index]) for index, part in enumerate(cast("Sequence[Any]", item)))
+    return found or None
+
+
+def settlement(item: Settlement) -> Json:
+    if isinstance(item, Raised):
+        error: Json = {"code": item.error.code, "message": item.error.message, "hint": item.error.hint}
+        return {"number": item.number, "value": None, "error": error}
+    return {"number": item.number, "value": item.value, "error": None}

@@ -1,0 +1,3 @@
+"""x"""
+from tests.security.snippet import Snippet
+CORPUS: tuple[Snippet, ...] = ()
