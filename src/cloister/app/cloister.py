@@ -49,6 +49,7 @@ class Cloister:
         self._room = EngineRoom(workers=workers, require_confinement=require_confinement)
         self._sessions: dict[str, Session] = {}
         self._entered = False
+        self._left = False
 
     async def __aenter__(self) -> "Cloister":
         if self._entered:
@@ -57,6 +58,7 @@ class Cloister:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
+        self._left = True
         try:
             for session in list(self._sessions.values()):
                 await session.close()
@@ -171,6 +173,8 @@ class Cloister:
     def _free_id(self, session_id: object) -> str:
         if not self._entered:
             raise CloisterError("enter the Cloister first: async with Cloister() as cloister")
+        if self._left:
+            raise CloisterError("this Cloister is closed: make another")
         checked = check_session_id(session_id)
         if checked in self._sessions:
             raise SessionExists(f"there is a session {checked!r} already: close it, or choose another id")

@@ -3,11 +3,13 @@
 Written from worker threads, read from the event loop. The program is never told that it was cut; the host is.
 """
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Literal
 
 Stream = Literal["stdout", "stderr"]
+log = logging.getLogger("cloister.cells")
 
 
 class Output:
@@ -42,7 +44,12 @@ class Output:
                 kept = data.decode("utf-8")
             self._parts[stream].append(kept)
         if self._listener is not None and kept:
-            self._listener(stream, kept)
+            try:
+                self._listener(stream, kept)
+            # Containment: a listener is the host's; the program must not fail, nor learn, because it does.
+            except Exception:
+                log.exception("an output listener failed and hears no more")
+                self._listener = None
 
     def text(self, stream: Stream) -> str:
         with self._lock:

@@ -74,6 +74,8 @@ class Runner:
         # Held while the interpreter is spoken to: a dump from outside never falls into a step.
         self._turnstile = asyncio.Lock()
         self._waits = False
+        self._stopped = False
+        self._patience: asyncio.Timeout | None = None
 
     async def start(self, interpreter: Interpreter, cell: Cell) -> Ending:
         return await self._run(interpreter, cell, lambda turn: interpreter.start(cell.program, turn), frozenset())
@@ -86,6 +88,12 @@ class Runner:
         return await self._run(
             interpreter, cell, lambda turn: interpreter.resume(settlements, turn), frozenset(cell.pending)
         )
+
+    def stop(self) -> None:
+        """End the cell where it waits. A step under way is the interpreter's to interrupt."""
+        self._stopped = True
+        if self._patience is not None:
+            self._patience.reschedule(asyncio.get_running_loop().time())
 
     async def dump(self, interpreter: Interpreter, cell: Cell) -> tuple[bytes, tuple[Call, ...]] | None:
         """The waiting program's bytes and the calls it waits for; None if it ended before it waited."""
@@ -157,10 +165,10 @@ class Runner:
                 self._dispatch(cell, call, tasks)
             if not tasks:
                 raise RuntimeError("a program waits and no call is under way")
-            done, _ = await asyncio.wait(
-                tasks, timeout=max(cell.wall_left_ms / 1000, 0), return_when=asyncio.FIRST_COMPLETED
-            )
-            if not done:
+            try:
+                async with self._wait(cell):
+                    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            except TimeoutError:
                 return None
             settled = sorted(((tasks.pop(task), task) for task in done), key=lambda pair: pair[0].number)
             return [self._record(cell, call, task.result()) for call, task in settled]
@@ -169,12 +177,17 @@ class Runner:
 
     async def _settle_one(self, cell: Cell, call: Call) -> Sequence[Settlement] | None:
         try:
-            async with asyncio.timeout(cell.wall_left_ms / 1000):
+            async with self._wait(cell):
                 outcome = await self._gate.handle(call, self._ids.new("cal_"), cell.budget)
         except TimeoutError:
             self._cancelled(cell, call)
             return None
         return (self._record(cell, call, outcome),)
+
+    def _wait(self, cell: Cell) -> asyncio.Timeout:
+        """As long as the cell may still take, or until it is stopped."""
+        self._patience = asyncio.timeout(0 if self._stopped else max(cell.wall_left_ms / 1000, 0))
+        return self._patience
 
     def _dispatch(self, cell: Cell, call: Call, tasks: "dict[asyncio.Task[Outcome], Call]") -> None:
         if call.kind == "timer":
@@ -209,6 +222,8 @@ class Runner:
                 raise AssertionError("a suspended program has not ended")
 
     def _out_of_time(self, cell: Cell) -> Ending:
+        if self._stopped:
+            return Ending(error=ErrorObject(Code.INTERRUPTED, "the program was stopped by its host"), lost=True)
         names = ", ".join(sorted({call.name for call in cell.pending.values()}))
         error = ErrorObject(
             Code.TIMEOUT_WALL,

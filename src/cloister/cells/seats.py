@@ -59,6 +59,9 @@ class Seats:
             await namespace.tape.play(interpreter, namespace.limits)
             # What was played once is not played again when the next worker dies.
             await self._save(namespace)
+        except EngineUnavailable as error:
+            await self.lose(namespace)
+            raise TapeBroken("the namespace could not be put to bytes") from error
         except BaseException:
             await self.lose(namespace)
             raise
@@ -104,11 +107,20 @@ class Seats:
     async def rest(self, namespace: Namespace) -> None:
         """Give the namespace's seat away. If its worker has died, bytes and tape still say what it held."""
         try:
+            await self._empty(namespace)
+        finally:
+            self._give()
+
+    async def _empty(self, namespace: Namespace) -> None:
+        """Put the namespace to bytes and close its interpreter; the seat stays with the caller."""
+        try:
             await self._save(namespace)
         except EngineUnavailable:
             pass
         finally:
-            await self.lose(namespace)
+            interpreter, namespace.interpreter = namespace.interpreter, None
+            if interpreter is not None:
+                await interpreter.close()
 
     async def save(self, namespace: Namespace) -> bytes | None:
         """The namespace as bytes, up to date. None for one that never ran anything."""
@@ -131,29 +143,40 @@ class Seats:
             namespace.tape.clear()
 
     async def _seat(self) -> None:
-        while True:
-            if self._free > 0:
-                self._free -= 1
-                return
-            if self._idle:
-                _, oldest = self._idle.popitem(last=False)
-                await self.rest(oldest)
-                continue
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._line.append(turn)
-            try:
-                await turn
-            finally:
-                if turn in self._line:
-                    self._line.remove(turn)
+        """A seat for whoever asks, in the order in which they asked."""
+        if not self._line and await self._seat_at_once():
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._line.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            # The seat may have been handed over in the same moment: it goes to the next in line.
+            if turn.done() and not turn.cancelled():
+                self._give()
+            else:
+                self._line.remove(turn)
+            raise
+
+    async def _seat_at_once(self) -> bool:
+        if self._free > 0:
+            self._free -= 1
+            return True
+        if self._idle:
+            _, oldest = self._idle.popitem(last=False)
+            # Its seat does not pass through the line: it is taken over.
+            await self._empty(oldest)
+            return True
+        return False
 
     def _give(self) -> None:
-        self._free += 1
+        """Hand a seat to the first in line, or leave it free."""
         while self._line:
             turn = self._line.popleft()
             if not turn.done():
                 turn.set_result(None)
-                break
+                return
+        self._free += 1
 
     async def close(self) -> None:
         """Every idle interpreter goes; their namespaces are not saved."""

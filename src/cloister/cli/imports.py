@@ -12,6 +12,8 @@ from typing import cast
 from cloister.cli.failures import DEBUG_VARIABLE, UsageError, debugging
 from cloister.tools import Tool, ToolRegistry
 
+_PLACES = "modules are looked for in the current directory and in the environment that cloister is installed in"
+
 
 def import_tools(names: Sequence[str]) -> list[object]:
     """All tools that the `--tools` options name, in order."""
@@ -27,6 +29,9 @@ def _tools_of(name: str) -> list[object]:
     module_name, colon, attribute = name.partition(":")
     if not module_name or (colon and not attribute):
         raise UsageError(f"--tools {name!r} is not MODULE or MODULE:ATTRIBUTE", "for example --tools shop:get_order")
+    if "/" in module_name or module_name.endswith(".py"):
+        dotted = module_name.removesuffix(".py").removeprefix("./").replace("/", ".")
+        raise UsageError(f"--tools {name} is a file", f"write the module's name: --tools {dotted}{colon}{attribute}")
     target: object = _import(module_name, name)
     for part in attribute.split(".") if attribute else ():
         target = _attribute(target, part, name)
@@ -41,7 +46,8 @@ def _tools_of(name: str) -> list[object]:
             raise UsageError(f"--tools {name}: {strange!r} in it is not a function")
         return tools
     raise UsageError(
-        f"--tools {name}: a {type(target).__name__} is no tool", "name a function, a list of functions, or a module"
+        f"--tools {name} is no tool: it has the type {type(target).__name__}",
+        "name a function, a list of functions, or a module",
     )
 
 
@@ -50,7 +56,7 @@ def _import(module_name: str, name: str) -> ModuleType:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            raise UsageError(f"--tools {name}: there is no module {error.name!r}", _spelling(module_name)) from None
+            raise UsageError(f"--tools {name}: there is no module {error.name!r}", _PLACES) from None
         raise _broken(name, error) from None
     # Containment: a user's module may do anything while it is imported.
     except (Exception, SystemExit) as error:  # noqa: BLE001
@@ -63,13 +69,6 @@ def _broken(name: str, error: BaseException) -> UsageError:
     return UsageError(
         f"--tools {name}: importing it failed: {type(error).__name__}: {error}", f"{DEBUG_VARIABLE}=1 shows where"
     )
-
-
-def _spelling(module_name: str) -> str:
-    if module_name.endswith(".py") or "/" in module_name:
-        stem = module_name.removesuffix(".py").removeprefix("./").replace("/", ".")
-        return f"write the module's name, not its file: --tools {stem}"
-    return "modules are looked for in the current directory and in the environment that cloister is installed in"
 
 
 def _attribute(owner: object, part: str, name: str) -> object:

@@ -1,15 +1,20 @@
 """Ctrl-C and SIGTERM while a program runs: its task is cancelled, its worker goes, then we go.
 
-A second signal does not wait for anything: a tool in a thread cannot be cancelled and may never return.
+That takes milliseconds, unless a tool blocks a thread, which nobody can cancel: then we leave without it, after a
+moment or at the second signal.
 """
 
 import asyncio
 import os
 import signal
+import sys
+import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+_PATIENCE_SECONDS = 2.0
 
 
 class Interrupted(Exception):
@@ -32,8 +37,11 @@ async def _guarded(work: Coroutine[Any, Any, T]) -> T:
 
     def stop(signum: int) -> None:
         if caught:
-            os._exit(128 + signum)
+            _leave(signum)
         caught.append(signum)
+        impatience = threading.Timer(_PATIENCE_SECONDS, _leave, (signum,))
+        impatience.daemon = True
+        impatience.start()
         task.cancel()
 
     for signum in (signal.SIGINT, signal.SIGTERM):
@@ -50,3 +58,10 @@ async def _guarded(work: Coroutine[Any, Any, T]) -> T:
         if not caught:
             return made
     raise Interrupted(caught[0])
+
+
+def _leave(signum: int) -> None:
+    # No cleanup: it waits for a thread that does not end. Workers end when their host is gone.
+    sys.stderr.write(f"cloister: {Interrupted(signum)}; a tool was still running\n")
+    sys.stderr.flush()
+    os._exit(128 + signum)

@@ -37,16 +37,17 @@ def read_source(file: str | None, code: str | None, language: str | None) -> Sou
     if file == STANDARD_INPUT:
         return Source("<stdin>", _decode(sys.stdin.buffer.read(), "<stdin>"), Language(language or Language.PYTHON))
     path = Path(file)
+    try:
+        text = _decode(path.read_bytes(), file)
+    except OSError as error:
+        hint = "to run code from the command line, use -e CODE" if _looks_like_code(file) else None
+        raise UsageError(f"{file!r} cannot be read: {error.strerror or error}", hint) from None
     chosen = Language(language) if language else _SUFFIXES.get(path.suffix)
     if chosen is None:
         raise UsageError(
             f"the language of {file!r} cannot be told from its name", "add --language python or --language typescript"
         )
-    try:
-        return Source(file, _decode(path.read_bytes(), file), chosen)
-    except OSError as error:
-        hint = None if path.exists() or not _looks_like_code(file) else "to run code from the command line, use -e CODE"
-        raise UsageError(f"{file!r} cannot be read: {error.strerror or error}", hint) from None
+    return Source(file, text, chosen)
 
 
 def _decode(data: bytes, name: str) -> str:

@@ -172,15 +172,19 @@ class Session:
             cell = wake(asleep, self._current_catalog(), self.limits, self._clock.now_ms())
             cell.output.listen(on_output)
             interpreter = await self._seats.take(self._namespace)
-            runner = Runner(self._gate, self._current_catalog(), self._clock, self._ids, self.limits)
-            ending = await self._drive(runner, interpreter, cell, runner.go_on)
+            try:
+                runner = Runner(self._gate, self._current_catalog(), self._clock, self._ids, self.limits)
+                ending = await self._drive(runner, interpreter, cell, runner.go_on)
+                # Its steps are on no tape, so its end must be in the bytes before it counts.
+                state = None if ending.lost else await interpreter.dump()
+            except BaseException:
+                await asyncio.shield(self._seats.lose(self._namespace))
+                raise
             if ending.lost:
                 # The last bytes are those of the sleeping cell: the session is asleep there again.
                 await self._seats.lose(self._namespace)
             else:
-                # Its steps are on no tape, so its end must be in the bytes before it counts.
-                self._namespace.state = await interpreter.dump()
-                self._asleep = None
+                self._namespace.state, self._asleep = state, None
                 await self._seats.leave(self._namespace)
             return self._result(cell, ending, (), began)
 
@@ -199,8 +203,10 @@ class Session:
             try:
                 types = TypeCheck.WARN if self._options.type_check is TypeCheck.OFF else self._options.type_check
                 checked = await interpreter.check(program, types, self._quiet_turn(bounds), starting=False)
-            finally:
-                await self._seats.leave(self._namespace)
+            except BaseException:
+                await asyncio.shield(self._seats.lose(self._namespace))
+                raise
+            await self._seats.leave(self._namespace)
         error = first_error(checked.diagnostics)
         return RunResult(
             status=status_of(error.code) if error else RunStatus.OK,
@@ -255,7 +261,9 @@ class Session:
             return
         self._closed = True
         if self._running is not None:
-            self._running[1].interrupt()
+            runner, interpreter, _ = self._running
+            runner.stop()
+            interpreter.interrupt()
         async with self._order:
             await self._seats.lose(self._namespace)
         if self._on_close is not None:

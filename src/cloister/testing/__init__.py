@@ -1,1 +1,1 @@
-"""Conformance suites and fakes that we ship."""
+"""What we ship for tests: conformance suites that every implementation of a port passes. May import everything."""

@@ -38,7 +38,7 @@ async def sleep_and_wake(stage: Stage, language: Language, scratch: Path) -> Wok
     key = _shared_key(scratch)
     blob, snapshot_ms, lost = await _fall_asleep(stage, language, key)
     code = lost.error.code if lost.error is not None else "nothing"
-    stage.line(f"   the answer came, and nobody was there to hear it: {lost.status.value}, {code}")
+    stage.line(f"   the answer came, nobody heard it: {lost.status.value}, {code}")
     file = scratch / f"{language.value}.snapshot"
     file.write_bytes(blob)
     woken = await _wake_elsewhere(file, language)

@@ -28,11 +28,12 @@ class Stage:
         self._screen.print(f"  {safe(text)}")
 
     def findings(self, result: RunResult, source: Source) -> None:
-        from rich.padding import Padding
-
         for found in findings(result):
             # Wrapped here and not by the terminal, so that a long message keeps its margin in a pipe too.
-            self._screen.print(Padding(render(found, source), (0, 0, 0, 2)), soft_wrap=False)
+            for line in render(found, source).wrap(self._screen, self._screen.width - 2):
+                line.rstrip()
+                line.pad_left(2)
+                self._screen.print(line)
 
     def table(self, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
         from rich import box

@@ -264,7 +264,7 @@ class _Desk:
 
 def _read(report: str, lines: list[str], skip: int, inputs: frozenset[str]) -> "list[_Finding]":
     out: list[_Finding] = []
-    for line in report.splitlines():
+    for line in report.strip("\n").split("\n"):
         item = json.loads(line)
         row, rule = item["location"]["row"] - skip, item["code"]
         if row < 1:

@@ -44,10 +44,10 @@ def span_of(error: Any, line_offset: int = 0) -> Span | None:
 
 def is_compile_error(error: Any) -> bool:
     """Whether nothing of the program ran: parse errors have no function around them."""
-    if isinstance(error, MontySyntaxError):
-        return True
     frames = error.traceback()
-    return bool(frames) and frames[0].function_name is None
+    if not frames:
+        return isinstance(error, MontySyntaxError)
+    return frames[0].function_name is None
 
 
 def compile_error(error: Any, line_offset: int = 0) -> ErrorObject:
@@ -108,6 +108,8 @@ def runtime_error(error: MontyRuntimeError, known: Collection[str]) -> ErrorObje
         hint = did_you_mean(match[1], known)
     elif match := _MODULE_ERROR.match(text):
         hint = module_hint(match[1])
+    elif "exceptions can only be called with" in text:
+        text, hint = "TypeError: an exception takes one text here", "raise ValueError(str(value))"
     elif _UNAWAITED.match(text):
         hint = "add `await` in front of the tool call"
     return ErrorObject(Code.RUNTIME_ERROR, text, hint, span_of(error))

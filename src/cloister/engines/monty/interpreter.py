@@ -140,6 +140,10 @@ class MontyInterpreter:
 
     async def _step(self, turn: Turn, work: Callable[[], Step]) -> Step:
         warden = self._warden
+        if self._dead or warden.verdict is not None:
+            # Stopped while it was at rest; `watch` would forget that.
+            self._dead = True
+            return Failed(self._crash_error(""), fatal=True)
         self._turn = turn
         self._bytes = 0
         before = warden.cpu_ms()

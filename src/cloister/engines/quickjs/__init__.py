@@ -1,4 +1,4 @@
-"""TypeScript cells on QuickJS. Knows wasmtime, quickjs-rs's guest module and our sealed workers; nothing above the port."""
+"""TypeScript cells on QuickJS. Knows wasmtime, quickjs-rs's guest and our sealed workers; nothing above the port."""
 
 from cloister.engines.quickjs.engine import QuickJSEngine
 

@@ -28,12 +28,12 @@ def remember(erased: Erased) -> str:
     return json.dumps({"functions": functions, "shifts": erased.shifts, "code": code}, separators=(",", ":"))
 
 
-def place(frames: str, meta: Any) -> dict[str, int] | None:
+def place(frames: str, meta: dict[str, Any] | None) -> list[int] | None:
     """The innermost of `frames` that lies in the cell which `meta` remembers."""
-    if not isinstance(meta, dict):
+    if meta is None:
         return None
     functions: list[list[Any]] = meta["functions"]
-    shifts = tuple((line, column, width) for line, column, width in meta["shifts"])
+    shifts: tuple[tuple[int, int, int], ...] = tuple((at[0], at[1], at[2]) for at in meta["shifts"])
     for frame in frames.split("\n")[:_FRAMES]:
         name, _, rest = frame.partition("\t")
         line, _, column = rest.partition("\t")
@@ -41,7 +41,7 @@ def place(frames: str, meta: Any) -> dict[str, int] | None:
             continue
         at = _in_source(int(line), int(column), shifts, meta["code"])
         if name == "<eval>" or any(_holds(function, name, at) for function in functions):
-            return {"line": at[0], "column": at[1]}
+            return [at[0], at[1]]
     return None
 
 

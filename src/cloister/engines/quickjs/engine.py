@@ -22,7 +22,7 @@ def boot_source() -> str:
     """The guest's half of the protocol, as one function of what the host offers it."""
     folder = Path(__file__).with_name("boot")
     body = "".join((folder / f"{part}.js").read_text("utf-8") for part in _PARTS)
-    return f'((send, overflow) => {{\n"use strict";\n{body}}})'
+    return f'((send, overflow, overspend) => {{\n"use strict";\n{body}}})'
 
 
 _BOOT = boot_source()

@@ -2,7 +2,7 @@
 
 A `Machine` is the compiled module with a stack of a given size; a `Guest` is one instance of it, one session's
 namespace. The guest gets no WASI: its clock is the step's, its chance is fixed, and it has no files, no
-environment and no exit. What it can reach of us are two functions: print some text, and say that memory ran out.
+environment and no exit. What it can reach of us are three functions: one prints some text, two end the program.
 
 Invariant: between two steps everything a session is lies in linear memory and the stack pointer.
 """
@@ -27,6 +27,9 @@ _BASE_BYTES = 4900
 _DEEPEST = 2400
 
 SEED, BEGIN, SETTLE, WAITING, FINISHED, FAILED, STANDING = range(7)
+
+# What the guest says of itself, and the limit that is hit then.
+_STOPS = {"overflow": "MEMORY_EXCEEDED", "overspend": "EXTERNAL_CALLS_EXCEEDED"}
 
 _I32, _I64 = wasmtime.ValType.i32, wasmtime.ValType.i64
 _BADF = 8
@@ -94,6 +97,9 @@ class Machine:
             assert self.active is not None
             return self.active
 
+        def call(name: int, name_size: int, this: int, count: int, given: int) -> int:
+            return guest().on_call(name, name_size, this, count, given)
+
         def clock(_which: int, _precision: int, out: int) -> int:
             guest().write(struct.pack("<Q", guest().budget.now_ns), out)
             return 0
@@ -118,8 +124,8 @@ class Machine:
 
         wasi = "wasi_snapshot_preview1"
         i32, i64 = _I32(), _I64()
-        for module, name, parameters, results, function in (
-            ("env", "host_call", [i32] * 5, [i32], lambda *given: guest().on_call(*given)),
+        imports: list[tuple[str, str, list[wasmtime.ValType], list[wasmtime.ValType], Callable[..., Any]]] = [
+            ("env", "host_call", [i32] * 5, [i32], call),
             ("env", "host_interrupt", [], [i32], lambda: guest().on_poll()),
             ("env", "host_module_normalize", [i32] * 5, [i32], nothing),
             ("env", "host_module_load", [i32] * 3, [i32], nothing),
@@ -132,7 +138,8 @@ class Machine:
             (wasi, "fd_seek", [i32, i64, i32, i32], [i32], refuse),
             (wasi, "fd_write", [i32] * 4, [i32], refuse),
             (wasi, "proc_exit", [i32], [], leave),
-        ):
+        ]
+        for module, name, parameters, results, function in imports:
             self.linker.define_func(module, name, wasmtime.FuncType(parameters, results), function)
 
 
@@ -149,7 +156,7 @@ class Guest:
         exports = instance.exports(self._store)
         self._memory: Any = exports["memory"]
         self._stack: Any = exports["__stack_pointer"]
-        self._exports = exports
+        self._exports: Any = exports
         self._functions: dict[str, Any] = {}
         self.budget = Budget(0, 1e9, 1e9, memory_bytes)
         self.on_output: Callable[[str, bytes], None] = lambda _stream, _text: None
@@ -203,7 +210,7 @@ class Guest:
         # Through the guest's own eval, whose frames carry another file name than a cell's.
         evaluate = self._expect(self._evaluate("eval_code", "eval"))
         made = self._expect(self._apply(evaluate, undefined, [self._new_text(source.encode())]))
-        given = [self._host_function(name) for name in ("send", "overflow")]
+        given = [self._host_function(name) for name in ("send", *_STOPS)]
         api = self._expect(self._apply(made, undefined, given))
         functions: list[int] = []
         for index in range(STANDING + 1):
@@ -268,9 +275,10 @@ class Guest:
     # -- what the guest calls -----------------------------------------------------------------------------------
 
     def on_call(self, name: int, name_size: int, _this: int, count: int, given: int) -> int:
-        if self.read(name, name_size) == b"overflow":
-            raise Stop("MEMORY_EXCEEDED")
-        if count != 2:
+        asked = self.read(name, name_size).decode("utf-8", "replace")
+        if asked in _STOPS:
+            raise Stop(_STOPS[asked])
+        if asked != "send" or count != 2:
             raise GuestCrashed("an unknown host call")
         stream, text = struct.unpack("<2i", self.read(given, 8))
         self.on_output(self._text(stream).decode(), self._text(text))

@@ -28,7 +28,7 @@ class Images:
         self._boot = boot
         self.digest = hashlib.sha256(boot.live).digest()[:16]
         dictionary = zstandard.ZstdCompressionDict(boot.live, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
-        dictionary.precompute_compress(level=_LEVEL)
+        dictionary.precompute_compress(level=_LEVEL)  # pyright: ignore[reportUnknownMemberType]
         self._compressor = zstandard.ZstdCompressor(level=_LEVEL, dict_data=dictionary, write_checksum=True)
         self._decompressor = zstandard.ZstdDecompressor(dict_data=dictionary)
 

@@ -103,7 +103,13 @@ class QuickJSInterpreter:
         names = turn.catalog.names
         news = None if names == self._told else sorted(names)
         self._told = names
-        return {"now_ms": turn.now_ms, "cpu_ms": turn.cpu_ms, "wall_ms": turn.wall_ms, "names": news}
+        return {
+            "now_ms": turn.now_ms,
+            "cpu_ms": turn.cpu_ms,
+            "wall_ms": turn.wall_ms,
+            "calls": turn.max_calls,
+            "names": news,
+        }
 
     async def _step(self, frame: bytes, turn: Turn) -> Step:
         worker, warden = self.worker, self.worker.warden
@@ -135,5 +141,3 @@ class QuickJSInterpreter:
             return Failed(verdict_error(verdict), fatal=True, usage=usage)
         message = "the worker that ran the program died"
         return Failed(ErrorObject(Code.ENGINE_CRASHED, message, "run the cell again"), fatal=True, usage=usage)
-
-

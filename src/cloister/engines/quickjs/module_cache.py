@@ -122,7 +122,9 @@ def _write(path: Path, module: bytes) -> bool:
 
 def _compile(wasm: Path) -> bytes:
     try:
-        done = subprocess.run(command(_COMPILE, str(wasm)), capture_output=True, timeout=_COMPILE_SECONDS, env={}, check=True)
+        done = subprocess.run(
+            command(_COMPILE, str(wasm)), capture_output=True, timeout=_COMPILE_SECONDS, env={}, check=True
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise EngineUnavailable(f"the QuickJS module does not compile: {error}") from error
     return done.stdout

@@ -147,26 +147,9 @@ class WorkerProcess(asyncio.Protocol):
 
 async def spawn(module: bytes, boot: str) -> WorkerProcess:
     """A worker that has booted, sealed itself and said hello."""
-    ours, theirs = socket.socketpair()
-    try:
-        child = subprocess.Popen(
-            command(_WORK),
-            stdin=theirs.fileno(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={},
-            cwd="/",
-            close_fds=True,
-            start_new_session=True,
-        )
-    except BaseException:
-        ours.close()
-        raise
-    finally:
-        theirs.close()
+    ours, child = _fork()
     worker = WorkerProcess(child)
     try:
-        ours.setblocking(False)
         await asyncio.get_running_loop().create_unix_connection(lambda: worker, sock=ours)
         _, hello = await worker.ask(frames.pack_with_head(frames.SETUP, {"boot": boot}, module), frames.HELLO)
         worker.hello = read_hello(hello)
@@ -176,6 +159,28 @@ async def spawn(module: bytes, boot: str) -> WorkerProcess:
         await asyncio.shield(worker.ended)
         raise
     return worker
+
+
+def _fork() -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
+    """A child and our end of its socket. Blocks for the millisecond that a vfork and an exec take."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        try:
+            ours.setblocking(False)
+            child = subprocess.Popen(
+                command(_WORK),
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={},
+                cwd="/",
+                close_fds=True,
+                start_new_session=True,
+            )
+        except BaseException:
+            ours.close()
+            raise
+    return ours, child
 
 
 def read_hello(payload: bytes) -> Mapping[str, Any]:

@@ -29,6 +29,10 @@ LIMITS: dict[str, tuple[str, str]] = {
         "the program's calls were nested deeper than they may be",
         "use a loop, or ask for a larger max_stack_depth",
     ),
+    Code.EXTERNAL_CALLS_EXCEEDED: (
+        "the program made more tool calls than it may",
+        "ask for more data in fewer calls, or for a larger max_external_calls",
+    ),
     Code.ENGINE_CRASHED: ("the interpreter broke while it ran the program", "run the cell again"),
 }
 _STUCK = ErrorObject(
@@ -64,22 +68,18 @@ def read_step(payload: bytes, catalog: Catalog) -> tuple[Step, int]:
     if not 0 <= cpu_ms < 1e12:
         raise FrameError("a report of impossible processor time")
     usage = Usage(cpu_ms=cpu_ms, memory_peak_bytes=peak)
-    report = read_json(payload[STEP_HEAD.size :])
+    report = _record(read_json(payload[STEP_HEAD.size :]))
+    calls = tuple(_call(_record(item)) for item in _list(report.pop("calls", [])))
     match report:
-        case {"wait": list(numbers), "calls": list(calls), **rest} if not rest:
-            awaiting = frozenset(_number(number) for number in cast("list[Any]", numbers))
-            return Suspended(_calls(calls), awaiting, usage), dropped
-        case {"done": value, "calls": list(calls), **rest} if not rest:
-            return Finished(_value(value), _calls(calls), usage), dropped
-        case {"refused": {"code": str(code), "message": str(message), "hint": str(hint)}, "calls": list(calls), **rest} if (
-            not rest
-        ):
-            return Failed(ErrorObject(_text(code), _text(message), _text(hint)), calls=_calls(calls), usage=usage), dropped
-        case {"error": {"code": str(code), "message": str(message), "hint": hint, "span": span}, "calls": list(calls)}:
-            where = None if span is None else _span([span.get("line"), span.get("column")])
-            error = ErrorObject(_text(code), _text(message), None if hint is None else _text(hint), where)
-            return Failed(error, calls=_calls(calls), usage=usage), dropped
-        case {"rejected": list(found), **rest} if found and not rest:
+        case {"wait": numbers, **rest} if not rest:
+            return Suspended(calls, frozenset(_number(number) for number in _list(numbers)), usage), dropped
+        case {"done": value, **rest} if not rest:
+            return Finished(_value(value), calls, usage), dropped
+        case {"refused": refusal, **rest} if not rest:
+            return Failed(_error(_record(refusal)), calls=calls, usage=usage), dropped
+        case {"error": error, **rest} if not rest:
+            return Failed(_error(_record(error)), calls=calls, usage=usage), dropped
+        case {"rejected": found, **rest} if found and not rest:
             diagnostics = read_diagnostics(found, catalog)
             first = diagnostics[0]
             error = ErrorObject(first.code, first.message, first.hint, first.span)
@@ -94,53 +94,53 @@ def read_step(payload: bytes, catalog: Catalog) -> tuple[Step, int]:
             raise FrameError("a report of no known shape")
 
 
-def _calls(items: list[Any]) -> tuple[Call, ...]:
-    return tuple(_call(item) for item in items)
+def _record(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise FrameError("something else than an object")
+    return cast("dict[str, Any]", value)
 
 
-def _call(item: Any) -> Call:
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise FrameError("something else than a list")
+    return cast("list[Any]", value)
+
+
+def _error(item: dict[str, Any]) -> ErrorObject:
     match item:
-        case {"number": number, "name": str(name), "size": int(size), "kwargs": dict(kwargs), **rest} if not rest:
-            return Call(_number(number), _text(name), (), _value(kwargs), size=size)
-        case {"number": number, "name": str(name), "size": int(size), "args": list(args), **rest} if not rest:
-            return Call(_number(number), _text(name), tuple(_value(args)), size=size)
+        case {"code": str(code), "message": str(message), "hint": str() | None as hint}:
+            return ErrorObject(_text(code), _text(message), hint and _text(hint), _span(item.get("span")))
+        case _:
+            raise FrameError("an error of no known shape")
+
+
+def _call(item: dict[str, Any]) -> Call:
+    match item:
+        case {"number": number, "name": str(name), "size": int(size), "kwargs": kwargs, **rest} if not rest:
+            return Call(_number(number), _text(name), (), _value(_record(kwargs)), size=size)
+        case {"number": number, "name": str(name), "size": int(size), "args": args, **rest} if not rest:
+            return Call(_number(number), _text(name), tuple(_value(_list(args))), size=size)
         case {"number": number, "name": "sleep", "kind": "timer", "args": [int() | float() as seconds], **rest} if (
             not rest and seconds >= 0
         ):
             return Call(_number(number), "sleep", (seconds,), kind="timer")
-        case {"number": number, "name": str(name), "refused": {"message": str(message), "hint": str(hint)}, **rest} if (
+        case {"number": number, "name": str(name), "refused": {"message": str(why), "hint": str(hint)}, **rest} if (
             not rest
         ):
-            refused = ErrorObject(Code.INVALID_ARGUMENTS, _text(message), _text(hint))
+            refused = ErrorObject(Code.INVALID_ARGUMENTS, _text(why), _text(hint))
             return Call(_number(number), _text(name), refused=refused)
         case _:
             raise FrameError("a call of no known shape")
 
 
 def read_diagnostics(found: Any, catalog: Catalog) -> tuple[Diagnostic, ...]:
-    if not isinstance(found, list):
-        raise FrameError("diagnostics of no known shape")
-    return tuple(_diagnostic(item, catalog) for item in cast("list[Any]", found))
+    return tuple(_diagnostic(_record(item), catalog) for item in _list(found))
 
 
-def _diagnostic(item: Any, catalog: Catalog) -> Diagnostic:
-    match item:
-        case {"code": str(code), "message": str(message)}:
-            span = item.get("span")
-            hint = item.get("hint")
-            if near := item.get("near"):
-                hint = _nearest(near, catalog)
-            if hint is not None and not isinstance(hint, str):
-                raise FrameError("a hint that is not text")
-            return Diagnostic(
-                Severity.ERROR,
-                _text(code),
-                _text(message),
-                None if hint is None else _text(hint),
-                None if span is None else _span(span),
-            )
-        case _:
-            raise FrameError("a diagnostic of no known shape")
+def _diagnostic(item: dict[str, Any], catalog: Catalog) -> Diagnostic:
+    hint = _nearest(item.get("near"), catalog) or item.get("hint")
+    error = _error(item | {"hint": hint})
+    return Diagnostic(Severity.ERROR, error.code, error.message, error.hint, error.span)
 
 
 def _nearest(near: Any, catalog: Catalog) -> str | None:
@@ -152,8 +152,10 @@ def _nearest(near: Any, catalog: Catalog) -> str | None:
             return None
 
 
-def _span(numbers: Any) -> Span:
+def _span(numbers: Any) -> Span | None:
     match numbers:
+        case None:
+            return None
         case [int(line), int(column)] if line > 0 and column > 0:
             return Span(line, column)
         case [int(line), int(column), int(end_line), int(end_column)] if min(line, column, end_line, end_column) > 0:

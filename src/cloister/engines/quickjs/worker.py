@@ -238,14 +238,11 @@ class Worker:
         guest = Guest(self._machine(256), self._boot, 64 << 20)
         try:
             guest.load(self._boot.live, self._boot.stack_pointer)
-            guest.ask(BEGIN, _beginning("null", "{}", "null", meta, False))
+            guest.ask(BEGIN, _beginning("null", "{}", "null", meta, False, 0))
             made = guest.evaluate("await new Promise(() => {});" + diagnosis.PREFIX + code)
             if isinstance(made, int):
                 return []
-            error = json.loads(placed(made, compiling=True))["error"]
-            span = error["span"]
-            place = [span["line"], span["column"]] if span else None
-            return [{"code": error["code"], "message": error["message"], "hint": error["hint"], "span": place}]
+            return [json.loads(placed(made, compiling=True))["error"]]
         except (Stop, GuestCrashed):
             return [{"code": "SYNTAX_ERROR", "message": "the cell is nested too deeply", "hint": "split it up"}]
         finally:
@@ -282,7 +279,7 @@ class Worker:
         meta = diagnosis.remember(erased)
         names = session.learn(head["names"])
         bigs = json.dumps(head["bigs"])
-        session.guest.ask(BEGIN, _beginning(names, inputs, bigs, meta, erased.has_value))
+        session.guest.ask(BEGIN, _beginning(names, inputs, bigs, meta, erased.has_value, head["calls"]))
         made = session.guest.evaluate(diagnosis.PREFIX + erased.code)
         if isinstance(made, bytes):
             return placed(made, compiling=True)
@@ -290,16 +287,16 @@ class Worker:
         return session.step()
 
 
-def _beginning(names: str, inputs: str, bigs: str, meta: str, value: bool) -> str:
+def _beginning(names: str, inputs: str, bigs: str, meta: str, value: bool, calls: int) -> str:
     flag = "true" if value else "false"
-    return f'{{"names":{names},"inputs":{inputs},"bigs":{bigs},"meta":{meta},"value":{flag}}}'
+    return f'{{"names":{names},"inputs":{inputs},"bigs":{bigs},"meta":{meta},"value":{flag},"calls":{calls}}}'
 
 
 def _resume(session: Session, head: dict[str, Any], settled: str) -> bytes:
     if session.promise == 0:
         raise GuestCrashed("nothing is suspended")
-    names = session.learn(head["names"])
-    session.guest.ask(SETTLE, f'{{"settled":{settled},"bigs":{json.dumps(head["bigs"])},"names":{names}}}')
+    names, bigs = session.learn(head["names"]), json.dumps(head["bigs"])
+    session.guest.ask(SETTLE, f'{{"settled":{settled},"bigs":{bigs},"names":{names},"calls":{head["calls"]}}}')
     return session.step()
 
 

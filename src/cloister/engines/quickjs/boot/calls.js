@@ -3,6 +3,7 @@
 const MAX_CALLS = 10000, MAX_CALL_SIZE = 8 << 20;
 const pending = new PMap(); // number -> {resolve, reject, name, frames} or {run} for a timer
 let made = 0, fresh = list(), freshSize = 0;
+let toolCalls = 0, maxCalls = 0; // of the whole cell: one call too many ends it
 let failure = null;         // what a timer's callback threw
 
 const announce = (record, piece) => {
@@ -31,6 +32,7 @@ const argumentsText = (args) => {
 };
 
 const note = (name, args) => {
+  if (++toolCalls > maxCalls) overspend();
   const { frames, stack } = sites();
   let piece = `"name":${text(name)},`;
   try {

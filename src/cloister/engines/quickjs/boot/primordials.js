@@ -3,7 +3,7 @@
 // Programs share this realm and may rewrite every global and every prototype in it. So nothing in these files looks
 // anything up on a global or a prototype after boot: primordials are captured here, lists have no prototype, and there
 // is no spread, no `for of`, no array destructuring and no regular expression (each of them reads a prototype).
-// The parts are joined, in the order that engine.py lists, into one function of `send` and `overflow`.
+// The parts are joined, in the order that engine.py lists, into one function of `send`, `overflow` and `overspend`.
 
 const G = globalThis;
 const { apply, defineProperty, deleteProperty, getOwnPropertyDescriptor, getPrototypeOf, ownKeys } = Reflect;

@@ -87,9 +87,9 @@ return [
   },
   // begin: a cell is about to run
   (given) => {
-    const { names, inputs, bigs, meta: place, value } = parse(given);
+    const { names, inputs, bigs, meta: place, value, calls } = parse(given);
     forget();
-    made = 0; meta = stringify(place); wantsValue = value;
+    made = 0; toolCalls = 0; maxCalls = calls; meta = stringify(place); wantsValue = value;
     if (names) install(names);
     if (bigs) restore(inputs, bigs);
     const keys = enumerableKeys(inputs);
@@ -102,7 +102,8 @@ return [
   },
   // settle: answers to pending calls, in the order in which they came
   (given) => {
-    const { settled, bigs, names } = parse(given);
+    const { settled, bigs, names, calls } = parse(given);
+    maxCalls = calls;
     if (names) install(names);
     if (bigs) restore(settled, bigs);
     for (let i = 0; i < settled.length; i++) {

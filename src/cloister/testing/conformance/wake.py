@@ -1,0 +1,23 @@
+"""`python -m cloister.testing.conformance.wake LANGUAGE FILE`: wake the program in FILE, answer 2, print its value."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from cloister.app.engines import make_engine
+from cloister.core.language import Language
+from cloister.ports.engine import Returned
+from cloister.testing.conformance.lab import ROOMY, Lab
+
+
+async def main(language: str, state: bytes) -> None:
+    async with make_engine(Language(language), workers=1, require_confinement=False) as engine:
+        lab = Lab(engine)
+        interpreter = await engine.open(ROOMY, state)
+        step = await interpreter.resume([Returned(1, 2)], lab.turn())
+        sys.stdout.write(f"{getattr(step, 'value', step)}\n")
+        await interpreter.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2]).read_bytes()))

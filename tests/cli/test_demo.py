@@ -1,0 +1,56 @@
+import os
+import re
+import subprocess
+
+import pytest
+
+from tests.cli.shell import Shell
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Shell]:
+    """The demo, given once. Its temporary files are in `tmp`, and it has a cache of its own."""
+    directory = tmp_path_factory.mktemp("demo")
+    shell = Shell(directory)
+    (directory / "tmp").mkdir()
+    environment = {"TMPDIR": str(directory / "tmp"), "CLOISTER_CACHE_DIR": str(directory / "cache")}
+    return shell("demo", environment=environment), shell
+
+
+Told = tuple[subprocess.CompletedProcess[str], Shell]
+
+
+def test_demo_tells_its_story_in_both_languages(told: Told) -> None:
+    done, _ = told
+    said = done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
+    assert said.count('-> {"items": 5, "total": 2260}') == 2
+    assert said.count("calls made: get_price 0, refund 0") == 2
+    assert "error[TYPE_ERROR]" in said
+    assert "did you mean `refund`?" in said
+    assert said.count("runtime_error, ENGINE_CRASHED") == 2
+    assert said.count("-> A7: yes, of course, 1250 cents") == 2
+
+
+def test_five_calls_of_the_demo_take_less_than_two_in_turn(told: Told) -> None:
+    totals = re.findall(r"5 calls of 100 ms each, (\d+) ms in all", told[0].stdout)
+    assert len(totals) == 2
+    assert all(100 <= int(total) < 200 for total in totals)
+
+
+def test_program_of_the_demo_wakes_in_another_process(told: Told) -> None:
+    pids = re.findall(r"^  process (\d+): (it waits|woke)", told[0].stdout, re.MULTILINE)
+    assert [what for _, what in pids] == ["it waits", "woke", "it waits", "woke"]
+    assert len({pid for pid, what in pids if what == "it waits"}) == 1
+    assert len({pid for pid, _ in pids}) == 3
+
+
+def test_demo_fits_a_pipe_of_80_columns(told: Told) -> None:
+    assert "\x1b" not in told[0].stdout
+    assert [line for line in told[0].stdout.splitlines() if len(line) > 80] == []
+
+
+def test_demo_leaves_nothing_behind(told: Told) -> None:
+    shell = told[1]
+    assert os.listdir(shell.here.parent / "tmp") == []
+    assert not shell.data.exists()

@@ -1,0 +1,49 @@
+import pytest
+
+import cloister
+from tests.cli.shell import Shell
+
+
+def test_help_lists_the_commands_and_examples(shell: Shell) -> None:
+    done = shell("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    for text in ("run", "validate", "doctor", "demo", "Check a program without running it", "Examples:"):
+        assert text in done.stdout
+    assert "demo-wake" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "texts"),
+    [
+        ("run", ("--tools", "--input", "--memory-mb", "[default: 64]", "Examples:", "Exit codes:", "130")),
+        ("validate", ("--type-check", "Examples:", "Exit codes:")),
+        ("doctor", ("--json", "Exit codes:")),
+        ("demo", ("sleeps in the middle of a call",)),
+    ],
+)
+def test_help_of_a_command_says_what_can_be_given(shell: Shell, command: str, texts: tuple[str, ...]) -> None:
+    done = shell(command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    # Help is wrapped to the terminal's width.
+    words = " ".join(done.stdout.split())
+    assert [text for text in texts if text not in words] == []
+    assert "\x1b" not in done.stdout
+
+
+def test_version_is_that_of_the_package(shell: Shell) -> None:
+    assert shell("--version").stdout == f"cloister {cloister.__version__}\n"
+
+
+def test_unknown_command_suggests_the_nearest(shell: Shell) -> None:
+    done = shell("validte", "x.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert 'Did you mean "validate"?' in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_plain_run_does_not_import_rich(shell: Shell) -> None:
+    done = shell("run", "-e", "1 + 1", environment={"PYTHONPROFILEIMPORTTIME": "1"})
+    imported = {line.rsplit("|", 1)[1].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert done.stdout == "2\n"
+    assert "cyclopts" in imported
+    assert not {"rich.console", "pydantic", "wasmtime", "cloister.cli.doctor"} & imported

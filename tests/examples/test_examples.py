@@ -1,0 +1,51 @@
+"""Every script in examples/ runs as a user runs it, and says what its docstring promises."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+LONGEST = 60
+
+# A line that each example must print. A new example needs one here.
+EXPECTED = {
+    "01_hello.py": "its value: {'words': 6, 'longest': 'program'}",
+    "02_tools_at_once.py": "warmest: Delhi, 27 degrees",
+    "03_errors_as_data.py": "   hint: did you mean `get_order`? get_order(order_id: str) -> str",
+    "04_limits.py": "what the session had is still there: 42",
+    "05_typescript.py": "running low: ['tea', 'salt']",
+    "06_snapshot_and_copy.py": "changed bytes are refused: SNAPSHOT_CORRUPT",
+    "07_sleep_and_wake.py": "woke and finished: A7: approved",
+    "08_strict_types.py": "strict: error TYPE_ERROR on line 3; calls made: []",
+}
+FILES = sorted(path.name for path in EXAMPLES.glob("*.py"))
+
+
+def test_every_expectation_has_its_example() -> None:
+    assert sorted(EXPECTED) == FILES
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_example_runs_and_prints_what_it_promises(name: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)],
+        env={**os.environ, "CLOISTER_DATA_DIR": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert EXPECTED[name] in done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_example_is_short_and_says_how_to_run_it(name: str) -> None:
+    text = (EXAMPLES / name).read_text(encoding="utf-8")
+    assert len(text.splitlines()) < LONGEST
+    assert f"python examples/{name}" in (ast.get_docstring(ast.parse(text)) or "")
