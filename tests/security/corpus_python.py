@@ -21,6 +21,8 @@ from tests.security.snippet import (
 # Sixty levels that each hold the one below twice: 60 small lists, 2**60 once written out.
 _TWICE = "x = [1]\nfor _ in range(60):\n    x = [x, x]\n"
 _DEEP = "x = []\nfor _ in range(100_000):\n    x = [x]\n"
+# Enough to make a value that is as wide as may be: what the host does with it is the question.
+_ROOMY = replace(BOUNDS, cpu_ms=3000, wall_ms=5000, memory_mb=256)
 _SWALLOW = "while True:\n    try:\n        {}\n    except {}:\n        pass\n"
 
 LOOPS = [
@@ -86,7 +88,7 @@ BOMBS = [
     ends("a division of huge integers is stopped", "n = (1 << 10**7) - 1\nwhile True: (n * n) // (n - 2)", SPENT, UNCAUGHT),
     ends("a huge integer is not written out", "str(1 << 2**24)", SPENT, UNCAUGHT),
     ends("a huge integer is not written out by an f-string", "f'{1 << 2**24}'", SPENT, UNCAUGHT),
-    ends("a huge integer is not written out by format", "format(1 << 2**24, 'x')", SPENT, UNCAUGHT),
+    ends("a huge integer is not written out by format", "format(1 << 2**24, 'x')", SPENT, UNCAUGHT, TOO_LARGE),
     ends("a huge integer is not printed", "print(1 << 2**24)", SPENT, UNCAUGHT),
     ends("a million digits are not read", "int('9' * 10**6)", SPENT, UNCAUGHT),
     ends("a text of ten billion letters is refused", "'a' * 10**10", SPENT, UNCAUGHT),
@@ -159,7 +161,7 @@ SOURCES = [
     ends("a lone surrogate in the source is refused", "x = '\ud800'", REFUSED, "INVALID_INPUT"),
     ends("a lone surrogate as a name is refused", "\udcff = 1", REFUSED, "INVALID_INPUT"),
     ends("a NUL in the source is refused", "x = 1\0", REFUSED),
-    harmless("a text that turns the line around is only text", "x = 'a\u202e\u2066; import os # \u2069'\nlen(x)", 20, REFUSED),
+    harmless("a text that turns the line around is only text", "x = 'a\u202e\u2066; import os # \u2069'\nlen(x)", 18, REFUSED),
     ends("a name in letters that look alike is another name", "ехес = 1\nехес('1')", UNCAUGHT, REFUSED),
     ends("a form feed and odd line ends are syntax", "x = 1\x0c\r\u2028y = 2\n3", REFUSED, OK, value=3),
     ends("a byte order mark in the middle is refused", "x = 1\n\ufeffy = 2", REFUSED, OK),
@@ -212,6 +214,8 @@ RESULTS = [
     ends("a list of three hundred thousand is no result", "[0] * 300_000", TOO_LARGE, FULL),
     ends("a text of five megabytes is no result", "'a' * (5 << 20)", TOO_LARGE, FULL),
     ends("a shared text of five megabytes in all is no result", "['a' * 1000] * 100_000", TOO_LARGE, FULL),
+    ends("a wide result does not hold the host", "[[i] for i in range(99_000)]", TOO_LARGE, FULL, OK, limits=_ROOMY),
+    ends("a dict of a million is no result", "{i: i for i in range(1_000_000)}", TOO_LARGE, FULL, limits=_ROOMY),
     ends("not a number is no result", "float('nan')", UNWRITABLE),
     ends("infinity within a list is no result", "[1, float('inf')]", UNWRITABLE),
     ends("infinity as a key is no result", "{float('inf'): 1}", UNWRITABLE),
@@ -242,8 +246,10 @@ CALLS = [
     ends("not a number is no argument", "await echo(float('nan'))", "INVALID_ARGUMENTS"),
     ends("a huge integer is no argument", "await echo(1 << 20_000)", "INVALID_ARGUMENTS"),
     ends("a function is no argument", "await echo(lambda: 1)", "INVALID_ARGUMENTS"),
-    ends("a wide argument is refused in time", "await echo([[i] for i in range(150_000)])", "INVALID_ARGUMENTS", FULL, limits=replace(BOUNDS, memory_mb=128)),
-    ends("a wide argument with long keys is refused in time", "await echo({'k' * 50 + str(i): i for i in range(60_000)})", "INVALID_ARGUMENTS", FULL, limits=replace(BOUNDS, memory_mb=128)),
+    ends("a wide argument does not hold the host", "len(await echo([[i % 10] for i in range(90_000)]))", "INVALID_ARGUMENTS", FULL, OK, value=90_000, limits=_ROOMY),
+    ends("a long argument does not hold the host", "len(await echo([i % 10 for i in range(190_000)]))", "INVALID_ARGUMENTS", FULL, OK, value=190_000, limits=_ROOMY),
+    ends("an argument of a megabyte of text does not hold the host", "len(await echo('a' * 1_000_000))", "INVALID_ARGUMENTS", OK, value=1_000_000, limits=_ROOMY),
+    ends("a wide argument with long keys does not hold the host", "await echo({'k' * 50 + str(i): i for i in range(60_000)})", "INVALID_ARGUMENTS", FULL, limits=_ROOMY),
     ends("a keyword that is not there is refused", "await echo(**{'__class__': 1})", "INVALID_ARGUMENTS", UNCAUGHT, "TYPE_ERROR"),
     ends("an endless wait for a call ends", "await slow(ms=60_000)", STOPPED),
     ends("an endless sleep ends", "import asyncio\nawait asyncio.sleep(10**9)", STOPPED),
@@ -291,8 +297,15 @@ ESCAPES = [
     ends("a function has no globals", "def f(): pass\nf.__globals__['x']", *_NOTHING),
     ends("a function has no code", "def f(): pass\nf.__code__.co_consts", *_NOTHING),
     ends("a traceback has no frames", "try:\n    1 / 0\nexcept Exception as e:\n    x = e.__traceback__.tb_frame.f_globals\nx", *_NOTHING),
-    ends("eval is not there", "eval('1 + 1')", *_NOTHING),
-    ends("exec is not there", "exec('x = 1')", *_NOTHING),
+    harmless("eval stays inside", "eval('1 + 1')", 2, *_NOTHING),
+    ends("eval finds no more than the program", "eval(\"__import__('os')\")", *_NOTHING),
+    ends("exec finds no more than the program", "exec('import subprocess')", *_NOTHING),
+    ends("a loop within exec is stopped", "exec('while True: pass')", STOPPED, *_NOTHING),
+    ends("exec of exec of exec is stopped", "s = 'exec(s)'\nexec(s)", SPENT, *_NOTHING),
+    ends("eval of ten thousand parentheses is refused", "eval('(' * 10_000 + '1' + ')' * 10_000)", SPENT, *_NOTHING),
+    ends("exec of a thousand nested blocks is refused", "exec(''.join(' ' * i + 'if 1:\\n' for i in range(1000)) + ' ' * 1000 + 'pass')", SPENT, *_NOTHING),
+    ends("exec of a huge text is refused", "exec('x = 1\\n' * 1_000_000)", SPENT, *_NOTHING, OK),
+    ends("tools called from eval take the same gate", "await eval('echo(float(\"nan\"))')", "INVALID_ARGUMENTS", *_NOTHING),
     ends("compile is not there", "compile('1', 'x', 'eval')", *_NOTHING),
     ends("os.system is not there", "import os\nos.system('id')", *_NOTHING),
     ends("os.fork is not there", "import os\nos.fork()", *_NOTHING),
@@ -309,7 +322,7 @@ ESCAPES = [
     ends("socket is not there", "import socket\nsocket.socket()", "UNSUPPORTED_FEATURE"),
     ends("ctypes is not there", "import ctypes\nctypes.CDLL(None)", "UNSUPPORTED_FEATURE"),
     ends("importlib is not there", "import importlib\nimportlib.import_module('os')", "UNSUPPORTED_FEATURE"),
-    ends("builtins is not there", "import builtins\nbuiltins.eval('1')", "UNSUPPORTED_FEATURE"),
+    ends("builtins is not there", "import builtins\nbuiltins.eval('1')", *_NOTHING),
     ends("gc is not there", "import gc\ngc.get_objects()", "UNSUPPORTED_FEATURE"),
     ends("the runtime itself cannot be imported", "import cloister\ncloister.Cloister()", "UNSUPPORTED_FEATURE"),
     ends("the interpreter itself cannot be imported", "import pydantic_monty", "UNSUPPORTED_FEATURE"),

@@ -21,6 +21,8 @@ from tests.security.snippet import (
 # Sixty levels that each hold the one below twice: 60 small arrays, 2**60 once written out.
 _TWICE = "let x: any = [1];\nfor (let i = 0; i < 60; i++) x = [x, x];\n"
 _DEEP = "let x: any = [];\nfor (let i = 0; i < 100000; i++) x = [x];\n"
+# Enough to make a value that is as wide as may be: what the host does with it is the question.
+_ROOMY = replace(BOUNDS, cpu_ms=3000, wall_ms=5000, memory_mb=256)
 _EITHER = (SPENT, UNCAUGHT)
 
 LOOPS = [
@@ -202,7 +204,7 @@ MEMORY = [
     _without_end("errors", "new Error('e' + i)"),
     _without_end("buffers", "new ArrayBuffer(100000)"),
     _without_end("functions from text", "new Function('return ' + i)"),
-    _without_end("timers", "setTimeout(() => {}, 1000000)"),
+    ends("timers without end are refused", _KEPT.replace("{}", "setTimeout(() => {}, 1000000)"), *_EITHER),
     *(ends(f"a {kind} of a gigabyte is refused", f"new {kind}(2 ** 30)", FULL, UNCAUGHT) for kind in _KINDS),
     ends("a buffer of four gigabytes is refused", "new ArrayBuffer(2 ** 32)", FULL, UNCAUGHT),
     ends("a buffer that grows is refused", "const b: any = new ArrayBuffer(1, { maxByteLength: 2 ** 30 } as any);\nb.resize(2 ** 30);", FULL, UNCAUGHT),
@@ -270,12 +272,13 @@ RESULTS = [
     ends("a huge bigint is no result", "1n << 20000n", TOO_LARGE),
     ends("a text of five megabytes is no result", "'a'.repeat(5 << 20)", TOO_LARGE, FULL),
     ends("a text that is larger once it is escaped is no result", "'\\0'.repeat(2 << 20)", TOO_LARGE, FULL),
-    ends("a wide result is taken or refused in time", "Array.from({ length: 66000 }, (_, i) => [i, i])", OK, TOO_LARGE, FULL),
-    ends("a wide object is taken or refused in time", "Object.fromEntries(Array.from({ length: 100000 }, (_, i) => ['k' + i, i]))", OK, TOO_LARGE, FULL),
+    ends("a wide result does not hold the host", "Array.from({ length: 66000 }, (_, i) => [i, i])", OK, TOO_LARGE, FULL, limits=_ROOMY),
+    ends("a long result does not hold the host", "Array.from({ length: 190000 }, (_, i) => i)", OK, TOO_LARGE, FULL, limits=_ROOMY),
+    ends("a wide object does not hold the host", "Object.fromEntries(Array.from({ length: 100000 }, (_, i) => ['k' + i, i]))", OK, TOO_LARGE, FULL, limits=_ROOMY),
     ends("a function is no result", "() => 1", UNWRITABLE),
     ends("a symbol is no result", "Symbol('x')", UNWRITABLE),
     ends("a promise within a result is no result", "[new Promise(() => {})]", UNWRITABLE),
-    ends("the global object is no result", "globalThis", UNWRITABLE, TOO_LARGE, UNCAUGHT, OK, value={}),
+    ends("the global object is no result", "globalThis", UNWRITABLE, TOO_LARGE, UNCAUGHT, OK),
     harmless("a lone surrogate becomes a mark", "'a\\ud800b'", "a\ufffdb"),
     harmless("a lone surrogate as a key becomes a mark", "({ 'a\\ud800': 1 })", {"a\ufffd": 1}, UNWRITABLE),
     ends("two keys that become the same mark are no crash", "({ '\\ud800': 1, '\\ud801': 2 })", OK, UNWRITABLE),
@@ -301,7 +304,7 @@ PROMISES = [
     harmless("what is no promise may be awaited", "[await 1, await null, await undefined, await 'x']", [1, None, None, "x"]),
     ends("an async generator without end is stopped", "async function* g() { while (true) yield 1; }\nfor await (const n of g()) {}", STOPPED),
     ends("an async generator that awaits itself ends", "async function* g(): any { yield it.next(); }\nconst it: any = g();\nawait it.next();", UNCAUGHT, STOPPED, OK, UNWRITABLE),
-    ends("an async generator that never returns is stopped", "async function* g() { try { yield 1; } finally { await new Promise(() => {}); } }\nfor await (const n of g()) break;\n7", UNCAUGHT, STOPPED),
+    ends("an async generator that never returns is stopped", "async function* g() { try { yield 1; } finally { await new Promise(() => {}); } }\nfor await (const n of g()) break;\n7", UNCAUGHT, STOPPED, OK, value=7),
     ends("Promise.all over an endless iterator is stopped", "await Promise.all((function* () { while (true) yield 1; })())", SPENT),
     ends("a race of a hundred thousand ends", "await Promise.race(Array.from({ length: 100000 }, (_, i) => Promise.resolve(i)))", SPENT, OK, value=0),
     ends("a timer that starts itself is stopped", "const f = () => { setTimeout(f, 0); };\nf();\nawait new Promise(() => {});", STOPPED, "EXTERNAL_CALLS_EXCEEDED"),
@@ -322,6 +325,10 @@ def _polluted(name: str, poison: str) -> Snippet:
 POLLUTION = [
     _polluted("a polluted Object.prototype changes no call", "Object.prototype.toString = () => 'owned';\n(Object.prototype as any).evil = 1;\n(Object.prototype as any).number = 99;\n(Object.prototype as any).error = { code: 'X' };"),
     _polluted("a getter on Object.prototype changes no call", "for (const k of ['value', 'get', 'writable', 'resolve', 'reject', 'run', 'piece', 'code', 'names', 'settled', 'inputs', 'bigs'])\n  Object.defineProperty(Object.prototype, k, { get() { return 66; }, set() {}, configurable: true });"),
+    *(
+        _polluted(f"a getter {key!r} on Object.prototype changes no call", f"Object.defineProperty(Object.prototype, '{key}', {{ get() {{ return 66; }}, configurable: true }});")
+        for key in ("value", "done", "get", "then", "calls")
+    ),
     _polluted("an index on Array.prototype changes no call", "for (const i of [0, 1, 2]) Object.defineProperty(Array.prototype, i, { get() { return 'owned'; }, set() { throw new Error('owned'); }, configurable: true });"),
     _polluted("a replaced Array.prototype.map changes no call", "Array.prototype.map = Array.prototype.join = Array.prototype.push = Array.prototype.slice = Array.prototype.forEach = (() => 'owned') as any;"),
     _polluted("a replaced iterator changes no call", "(Array.prototype as any)[Symbol.iterator] = function* () { yield 'owned'; };\n(Object.getPrototypeOf([][Symbol.iterator]()) as any).next = () => ({ done: true });"),
@@ -365,7 +372,9 @@ CALLS = [
     ends("a proxy as an argument is read once or refused", "let n = 0;\nawait echo(new Proxy({ x: 1 }, { get() { return n++ < 5 ? 1 : () => {}; } }) as any)", "INVALID_ARGUMENTS", UNCAUGHT, OK),
     ends("a field that is not there is refused", "await echo({ ['__proto__x']: 1, constructor: 2 } as any)", "INVALID_ARGUMENTS"),
     ends("a prototype as an argument is refused or harmless", "await echo(JSON.parse('{\"__proto__\": {\"x\": 1}}'))", "INVALID_ARGUMENTS", OK),
-    ends("a wide argument is refused in time", "await echo({ x: Array.from({ length: 66000 }, (_, i) => [i, i]) })", "INVALID_ARGUMENTS", FULL, "RESULT_TOO_LARGE", OK, limits=replace(BOUNDS, memory_mb=64)),
+    ends("a wide argument does not hold the host", "((await echo({ x: Array.from({ length: 66000 }, (_, i) => [i % 10]) })) as any).length", "INVALID_ARGUMENTS", FULL, OK, value=66000, limits=_ROOMY),
+    ends("a long argument does not hold the host", "((await echo({ x: Array.from({ length: 190000 }, (_, i) => i % 10) })) as any).length", "INVALID_ARGUMENTS", FULL, OK, value=190000, limits=_ROOMY),
+    ends("an argument of a megabyte of text does not hold the host", "((await echo({ x: 'a'.repeat(1000000) })) as any).length", "INVALID_ARGUMENTS", OK, value=1000000, limits=_ROOMY),
     ends("an endless wait for a call ends", "await slow({ ms: 60000 })", STOPPED),
     ends("a call of an earlier cell is settled or an error", "await earlier", UNCAUGHT, "CANCELLED", STOPPED, OK, before=("var earlier: any = echo({ x: 1 });\n1",)),
     ends("a tool that fails tells nothing of its host", "await broken()", "TOOL_ERROR"),

@@ -137,7 +137,7 @@ def _judge(result: RunResult, snippet: Snippet) -> None:
         assert result.result is None
     assert len((result.stdout + result.stderr).encode()) <= snippet.limits.max_stdout_bytes
     told = f"{result.error}{result.diagnostics}{result.stdout}{result.stderr}"
-    for leaked in ("site-packages", "/src/cloister", "Traceback", "canary"):
+    for leaked in ("site-packages", "/src/cloister", "Traceback (most", "canary"):
         assert leaked not in told, f"{leaked!r} reached the program or its author"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from cloister.cells.output import Output
 from cloister.cells.tape import Recording
+from cloister.cells.timers import Timers
 from cloister.core.call import CallStatus, ExternalCallRecord
 from cloister.core.codes import Code
 from cloister.core.diagnostic import Diagnostic, ErrorObject
@@ -76,6 +77,7 @@ class Runner:
         self._waits = False
         self._stopped = False
         self._patience: asyncio.Timeout | None = None
+        self._timers = Timers(clock)
 
     async def start(self, interpreter: Interpreter, cell: Cell) -> Ending:
         return await self._run(interpreter, cell, lambda turn: interpreter.start(cell.program, turn), frozenset())
@@ -129,6 +131,7 @@ class Runner:
                 step = await self._timed(cell, lambda turn, b=batch: interpreter.resume(b, turn), now_ms)
             return self._end(cell, step)
         finally:
+            self._timers.cancel()
             await self._cancel(tasks, cell)
 
     async def _timed(self, cell: Cell, step: Callable[[Turn], Awaitable[Step]], now_ms: int | None = None) -> Step:
@@ -158,20 +161,25 @@ class Runner:
         """Wait until a call of the program is settled; None when its time is up first."""
         began = self._clock.monotonic()
         try:
-            if len(step.calls) == 1 and not tasks and step.calls[0].kind == "tool":
+            if len(step.calls) == 1 and not tasks and not self._timers and step.calls[0].kind == "tool":
                 # The common case, a single awaited call: no task, no set, half the cost.
                 return await self._settle_one(cell, step.calls[0])
             for call in step.calls:
                 self._dispatch(cell, call, tasks)
-            if not tasks:
+            alarm = self._timers.alarm()
+            waiting: set[asyncio.Task[Any]] = {*tasks, alarm} if alarm is not None else set(tasks)
+            if not waiting:
                 raise RuntimeError("a program waits and no call is under way")
             try:
                 async with self._wait(cell):
-                    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                    done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             except TimeoutError:
                 return None
-            settled = sorted(((tasks.pop(task), task) for task in done), key=lambda pair: pair[0].number)
-            return [self._record(cell, call, task.result()) for call, task in settled]
+            settled = sorted(((tasks.pop(task), task) for task in done if task in tasks), key=lambda p: p[0].number)
+            out = [self._record(cell, call, task.result()) for call, task in settled]
+            if alarm in done:
+                out += [Returned(number, None) for number in self._timers.ended()]
+            return out
         finally:
             cell.wall_left_ms -= (self._clock.monotonic() - began) * 1000
 
@@ -191,19 +199,13 @@ class Runner:
 
     def _dispatch(self, cell: Cell, call: Call, tasks: "dict[asyncio.Task[Outcome], Call]") -> None:
         if call.kind == "timer":
-            work = self._sleep(call)
+            self._timers.add(call.number, call.args[0] if call.args else 0)
         else:
             work = self._gate.handle(call, self._ids.new("cal_"), cell.budget)
-        tasks[asyncio.create_task(work, name=f"{cell.id}/{call.number}")] = call
-
-    async def _sleep(self, call: Call) -> Outcome:
-        seconds = call.args[0] if call.args else 0
-        await self._clock.sleep(max(float(seconds), 0.0) if isinstance(seconds, (int, float)) else 0.0)
-        return Outcome(Returned(call.number, None), _NO_RECORD)
+            tasks[asyncio.create_task(work, name=f"{cell.id}/{call.number}")] = call
 
     def _record(self, cell: Cell, call: Call, outcome: Outcome) -> Settlement:
-        if call.kind == "tool":
-            cell.records[call.number] = outcome.record
+        cell.records[call.number] = outcome.record
         return outcome.settlement
 
     # -- endings ---------------------------------------------------------------------------------------------
@@ -268,7 +270,3 @@ class Runner:
 
     def _may_repeat(self, call: Call) -> bool:
         return call.kind == "timer" or self._gate.is_idempotent(call.name)
-
-
-# Timers leave no record: nothing went out.
-_NO_RECORD: Any = None

@@ -4,9 +4,7 @@ Everything is tried, nothing is inferred: a worker of each language really compu
 put on. A missing layer is a warning; a language in which nothing runs is an error.
 """
 
-import json
 import platform
-import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +12,7 @@ from cloister.cli.checkup import Checkup, LanguageCheck, examine
 from cloister.cli.exits import FAILED, OK
 from cloister.cli.interrupt import run_interruptibly
 from cloister.cli.options import AsJson
-from cloister.cli.terminal import console, safe
+from cloister.cli.terminal import console, one_json_object, safe
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,7 +52,8 @@ def doctor(*, as_json: AsJson = False) -> int:
             **asdict(found),
             "problems": [asdict(problem) for problem in problems],
         }
-        sys.stdout.write(json.dumps(report) + "\n")
+        with one_json_object() as write:
+            write(report)
     else:
         screen = console()
         screen.print(f"cloister {__version__}, Python {platform.python_version()}, {platform.platform()}")

@@ -4,9 +4,12 @@ A program is not trusted with the terminal: escape sequences can move the cursor
 prompt. On a terminal only colours pass; everything else becomes visible text. A pipe gets what was written.
 """
 
+import json
 import os
 import re
 import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Literal, TextIO
 
 if TYPE_CHECKING:
@@ -41,6 +44,19 @@ def console(*, stderr: bool = False) -> "Console":
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+@contextmanager
+def one_json_object() -> Generator[Callable[[object], None], None, None]:
+    """The only way to stdout for `--json`: what a tool or an imported module prints meanwhile goes to stderr."""
+    stdout = sys.stdout
+
+    def write(value: object) -> None:
+        stdout.write(json.dumps(value) + "\n")
+        stdout.flush()
+
+    with redirect_stdout(sys.stderr):
+        yield write
 
 
 class ProgramOutput:

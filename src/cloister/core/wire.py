@@ -83,10 +83,10 @@ def from_json(kind: type[T], data: Any) -> T:
     if not isinstance(data, Mapping):
         raise InvalidInput(f"{kind.__name__} is read from a JSON object, not from {type(data).__name__}")
     data = dict(cast("Mapping[str, Any]", data))
+    policy = data.pop("approval_policy", None) if kind is Capability else None
     _refuse_unknown(kind, data, kind.__name__)
     if "language" in data:
         data["language"] = parse_language(data["language"])
-    policy = data.pop("approval_policy", None) if kind is Capability else None
     try:
         # As JSON, strictly: text is no number and true is no 1, but texts become times and enums.
         made = _adapter(kind).validate_json(json.dumps(data), strict=True)

@@ -7,6 +7,7 @@ exception says never reaches the program: it gets a code and what the tool chose
 
 import asyncio
 import difflib
+import inspect
 import logging
 import time
 from collections.abc import Mapping
@@ -148,7 +149,9 @@ class Gate:
                 if tool.is_async:
                     return await tool.handler(**arguments)
                 # A thread that ignores the timeout goes on alone; its result is dropped.
-                return await asyncio.to_thread(_call, tool, arguments)
+                value = await asyncio.to_thread(_call, tool, arguments)
+                # A plain function around an async one: what it made is awaited here, where the loop is.
+                return await value if inspect.isawaitable(value) else value
         except TimeoutError as error:
             if not bound.expired():
                 raise self._broke(tool, "failed", error) from None

@@ -24,8 +24,9 @@ class ToolRegistry:
         found = as_tool(candidate)
         # A namespace and a plain tool of one name could not both be written in a program.
         spaces = {t.namespace for t in self._tools.values() if t.namespace}
-        if found.full_name in spaces or (found.namespace and found.namespace in self._tools):
-            raise InvalidInput(f"{found.full_name!r} is the name of a namespace and of a tool")
+        both = found.full_name if found.full_name in spaces else found.namespace
+        if (both in spaces and not found.namespace) or (both in self._tools and found.namespace):
+            raise InvalidInput(f"{both!r} would be the name of a namespace and of a tool")
         self._tools[found.full_name] = found
         self.generation += 1
         return found

@@ -4,7 +4,6 @@ One schema tree in, text out. Local `$ref` only. What cannot be said becomes `An
 size are bounded, so a schema from anywhere can be given.
 """
 
-import json
 import keyword
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -15,6 +14,8 @@ HEADER = "from typing import Any, Literal, NotRequired, TypedDict\n"
 _PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 _MAX_DEPTH = 12
 _MAX_CLASSES = 40
+# Parts of one schema that are looked at; unions of unions multiply.
+_MAX_WORK = 2000
 
 Schema = Mapping[str, Any]
 
@@ -26,10 +27,12 @@ class _Renderer:
         self._prefix = prefix
         self._root = root
         self._defs: dict[str, str] = {}
+        self._work = 0
         self.classes: list[str] = []
 
     def type_of(self, schema: Any, hint: str, depth: int = 0) -> str:
-        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
+        self._work += 1
+        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or self._work > _MAX_WORK:
             return "Any"
         schema = cast(Schema, schema)
         if "$ref" in schema:
@@ -46,7 +49,8 @@ class _Renderer:
             return self.type_of(cast("list[Any]", schema["allOf"])[0], hint, depth + 1)
         kind = schema.get("type")
         if isinstance(kind, list):
-            return self._union([{**schema, "type": one} for one in cast("list[Any]", kind)], hint, depth)
+            kinds = dict.fromkeys(one for one in cast("list[Any]", kind) if isinstance(one, str))
+            return self._union([{**schema, "type": one} for one in kinds], hint, depth)
         if kind == "array":
             return self._array(schema, hint, depth)
         if kind == "object" or "properties" in schema:
@@ -55,7 +59,7 @@ class _Renderer:
 
     def _union(self, options: Sequence[Any], hint: str, depth: int) -> str:
         parts = dict.fromkeys(self.type_of(option, f"{hint}_{n}", depth + 1) for n, option in enumerate(options[:20]))
-        return "Any" if "Any" in parts else " | ".join(parts)
+        return "Any" if "Any" in parts or not parts else " | ".join(parts)
 
     def _array(self, schema: Schema, hint: str, depth: int) -> str:
         prefix = schema.get("prefixItems")
@@ -73,14 +77,15 @@ class _Renderer:
             return f"dict[str, {self.type_of(extra, hint + '_value', depth + 1)}]"
         if len(self.classes) >= _MAX_CLASSES:
             return "dict[str, Any]"
-        name = self._prefix + _camel(hint)
         self.classes.append("")
         at = len(self.classes) - 1
-        required = set(cast("list[str]", schema.get("required") or []))
+        # Numbered: two properties, or two tools, may read alike once their names are joined.
+        name = f"{self._prefix}{_camel(hint)}_{at}"
+        required = _required(schema)
         rows: list[str] = []
         for key, value in cast("Mapping[str, Any]", properties).items():
             made = self.type_of(value, f"{hint}_{key}", depth + 1)
-            rows.append(f"    {json.dumps(key)}: {made if key in required else f'NotRequired[{made}]'},\n")
+            rows.append(f"    {key!r}: {made if key in required else f'NotRequired[{made}]'},\n")
         # The functional form takes any text as a key.
         self.classes[at] = f"{name} = TypedDict({name!r}, {{\n{''.join(rows)}}})\n"
         return name
@@ -101,6 +106,11 @@ class _Renderer:
         return made
 
 
+def _required(schema: Schema) -> set[str]:
+    named = schema.get("required")
+    return {name for name in cast("list[Any]", named) if isinstance(name, str)} if isinstance(named, list) else set()
+
+
 def _literal(values: Sequence[Any]) -> str:
     shown = [repr(value) for value in values[:50] if value is None or isinstance(value, (str, int, bool))]
     return f"Literal[{', '.join(shown)}]" if shown and len(shown) == len(values) else "Any"
@@ -112,11 +122,11 @@ def _camel(text: str) -> str:
 
 def python_stub(capability: Capability) -> str:
     """`async def` with its TypedDicts, for one capability."""
-    inputs = _Renderer(f"_{_camel(capability.name)}In", capability.input_schema)
-    outputs = _Renderer(f"_{_camel(capability.name)}Out", capability.output_schema)
+    inputs = _Renderer(f"_{capability.name}_In", capability.input_schema)
+    outputs = _Renderer(f"_{capability.name}_Out", capability.output_schema)
     result = outputs.type_of(capability.output_schema, "result")
     head = signature_text(capability, inputs, result)
-    doc = f"    {json.dumps(capability.description[:2000])}\n" if capability.description else ""
+    doc = f"    {capability.description[:2000]!r}\n" if capability.description else ""
     return "".join([*inputs.classes, *outputs.classes, f"async {head}:\n{doc}    ...\n"])
 
 
@@ -129,7 +139,7 @@ def signature_text(capability: Capability, renderer: _Renderer | None = None, re
     properties = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(properties, Mapping):
         return f"def {capability.name}(*args: Any) -> {result}"
-    required = set(cast("list[str]", schema.get("required") or []))
+    required = _required(schema)
     first: list[str] = []
     later: list[str] = []
     for name, value in cast("Mapping[str, Any]", properties).items():

@@ -13,7 +13,7 @@ from cloister.core.limits import SessionLimits
 from cloister.engines.quickjs import module_cache
 from cloister.engines.quickjs.interpreter import QuickJSInterpreter
 from cloister.engines.quickjs.pool import Pool
-from cloister.engines.quickjs.process import WorkerLost, WorkerProcess, spawn
+from cloister.engines.quickjs.process import WorkerLost, WorkerProcess, bury, spawn
 
 _PARTS = ("primordials", "errors", "values", "show", "calls", "globals", "protocol")
 
@@ -127,8 +127,7 @@ class QuickJSEngine:
         self._layers = worker.hello["layers"]
         missing = [f"{layer} ({state})" for layer, state in self._layers.items() if state != "active"]
         if self._require_confinement and missing:
-            worker.misbehaved("its confinement is not complete")
-            await asyncio.shield(worker.ended)
+            await bury(worker)
             raise ConfinementUnavailable(
                 f"a worker cannot be confined: {', '.join(missing)}",
                 hint="allow it on this machine, or do not require confinement",

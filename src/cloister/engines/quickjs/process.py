@@ -154,11 +154,20 @@ async def spawn(module: bytes, boot: str) -> WorkerProcess:
         _, hello = await worker.ask(frames.pack_with_head(frames.SETUP, {"boot": boot}, module), frames.HELLO)
         worker.hello = read_hello(hello)
     except BaseException:
-        worker.kill()
         ours.close()
-        await asyncio.shield(worker.ended)
+        await bury(worker)
         raise
     return worker
+
+
+async def bury(worker: WorkerProcess) -> None:
+    """Kill a worker and wait until it is reaped, also when the caller is cancelled: nothing outlives a SIGKILL."""
+    worker.misbehaved("the worker was killed")
+    while not worker.ended.done():
+        try:
+            await asyncio.shield(worker.ended)
+        except asyncio.CancelledError:
+            continue
 
 
 def _fork() -> tuple[socket.socket, "subprocess.Popen[bytes]"]:

@@ -1,6 +1,6 @@
 // Part 3: values that cross. Out: one JSON text or a refusal, within bounds, whatever the program built. In: exact.
 
-const MAX_DEPTH = 128, MAX_NODES = 200000, MAX_SIZE = 4 << 20;
+const MAX_DEPTH = 128, MAX_NODES = 200000, MAX_SIZE = 4 << 20, SAFE = 9007199254740991;
 const refusals = new PWeakMap();
 const refuse = (code, message, hint) => {
   const refusal = { __proto__: null };
@@ -40,7 +40,8 @@ const isError = (value) => {
 const numberText = (value) => {
   if (value === 0) return 1 / value < 0 ? "-0.0" : "0";
   if (value - value !== 0) throw unwritable(`${value} is not a JSON number`, "replace it by null or by text before it leaves the cell");
-  return "" + value;
+  // Past what a number holds exactly its digits are rounded ones: it leaves as a float, never as a wrong integer.
+  return (value > SAFE || value < -SAFE) && value < 1e21 && value > -1e21 ? `${value}.0` : "" + value;
 };
 
 const bigIntText = (value) => {
