@@ -18,7 +18,7 @@ TEST_FOLDERS = sorted(path for path in TESTS.iterdir() if path.is_dir() and any(
 
 LONGEST_FILE = 500
 NAMES_THAT_SAY_NOTHING = {"utils", "util", "helpers", "helper", "common", "misc", "manager"}
-TESTS_ACROSS_ROOMS = {"security", "crash"}
+TESTS_ACROSS_ROOMS = {"security", "crash", "examples"}
 CORE_MAY_IMPORT = {*sys.stdlib_module_names, "pydantic"}
 
 

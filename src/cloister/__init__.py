@@ -5,7 +5,7 @@ What is listed in `__all__` is the public API; everything else may change withou
 
 from importlib.metadata import version as _version
 
-from cloister.app import Cloister, run_sync
+from cloister.app import Cloister, LanguageRuntime, run_sync
 from cloister.core.call import CallStatus, ExternalCallRecord
 from cloister.core.capability import ApprovalPolicy, Capability, SideEffect
 from cloister.core.codes import Code, RunStatus
@@ -57,6 +57,7 @@ __all__ = [
     "InvalidSessionId",
     "InvalidToolName",
     "Language",
+    "LanguageRuntime",
     "Metrics",
     "RunRequest",
     "RunResult",

@@ -17,8 +17,8 @@ from cloister import Cloister, Code, RunResult, RunStatus, Session, tool
 from cloister.core.codes import status_of
 from tests.security.corpus_python import CORPUS as PYTHON
 from tests.security.corpus_typescript import CORPUS as TYPESCRIPT
-from tests.security.snippet import ANYTHING, OK, Snippet
-from tests.security.watch import Heartbeat, descendants
+from tests.security.snippet import ANYTHING, BOUNDS, OK, Snippet
+from tests.security.watch import Heartbeat, descendants, few_enough
 
 pytestmark = pytest.mark.anyio
 
@@ -99,7 +99,7 @@ async def _attack(cloister: Cloister, language: str, snippet: Snippet) -> None:
         if gaps[-1] <= STALL_MS:
             break
     assert min(gaps) <= STALL_MS, f"the event loop stood still, every time: {gaps} ms"
-    await _only_the_pool_is_left()
+    assert await few_enough(POOL * (2 if _has_typescript() else 1)), "workers were left behind"
 
 
 async def _attempt(session: Session, snippet: Snippet) -> float:
@@ -149,31 +149,19 @@ async def _goes_on(session: Session, snippet: Snippet) -> None:
         assert (kept.status, kept.result) == (RunStatus.OK, 42), f"the session lost a variable: {_told(kept)}"
 
 
-async def _only_the_pool_is_left() -> None:
-    """A worker that was just killed may still have to be buried: that takes a moment, never two seconds."""
-    bound = POOL * (2 if _has_typescript() else 1)
-    deadline = time.monotonic() + 2
-    while len(descendants()) > bound and time.monotonic() < deadline:
-        await asyncio.sleep(0.05)
-    assert len(descendants()) <= bound, "workers were left behind"
-
-
 def _told(result: RunResult) -> str:
     text = f"{result.status}: {result.error}" if result.error else f"ok: {result.result!r}"
     return text[:500]
 
 
 async def test_nothing_is_left_behind_when_the_runtime_closes() -> None:
-    before = set(descendants())
+    before = frozenset(descendants())
     async with Cloister(tools=[echo], workers=WORKERS, snapshot_key=b"k" * 32) as runtime:
         for code in ("while True: pass", "[0] * 10**10", "def f(): return f()\nf()", "await echo(1)"):
-            async with await runtime.open_session(limits=PYTHON[0].limits) as session:
+            async with await runtime.open_session(limits=BOUNDS) as session:
                 await session.run(code)
         assert set(descendants()) - before
-    deadline = time.monotonic() + 2
-    while set(descendants()) - before and time.monotonic() < deadline:
-        await asyncio.sleep(0.05)
-    assert not set(descendants()) - before
+    assert await few_enough(0, besides=before)
 
 
 def test_names_are_unique_and_there_are_enough_of_them() -> None:

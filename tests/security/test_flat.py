@@ -63,9 +63,7 @@ async def test_thousands_of_sessions_leave_nothing_behind(language: str, cycles:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    ("language", "attack"), [("python", "while True: pass"), ("typescript", "while (true) {}")]
-)
+@pytest.mark.parametrize(("language", "attack"), [("python", "while True: pass"), ("typescript", "while (true) {}")])
 async def test_hundreds_of_killed_workers_leave_nothing_behind(language: str, attack: str) -> None:
     async with Cloister(workers=2, snapshot_key=b"k" * 32) as cloister:
         before = await _killed(cloister, language, attack, 20)

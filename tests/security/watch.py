@@ -37,6 +37,16 @@ def _parents() -> dict[int, int]:
     return out
 
 
+async def few_enough(bound: int, *, besides: frozenset[int] = frozenset(), seconds: float = 2.0) -> bool:
+    """Whether at most `bound` processes are below this one, `besides` those; one just killed is given time to go."""
+    deadline = time.monotonic() + seconds
+    while len(set(descendants()) - besides) > bound:
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(0.05)  # nobody announces that a process of another's was buried
+    return True
+
+
 class Heartbeat:
     """A task that should run every few milliseconds. `longest_gap_ms` is how long the loop kept it waiting."""
 

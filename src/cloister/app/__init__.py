@@ -2,5 +2,6 @@
 
 from cloister.app.cloister import Cloister
 from cloister.app.once import run_sync
+from cloister.app.runtime import LanguageRuntime
 
-__all__ = ["Cloister", "run_sync"]
+__all__ = ["Cloister", "LanguageRuntime", "run_sync"]

@@ -5,6 +5,7 @@ from typing import Any
 
 from cloister.app.engines import EngineRoom
 from cloister.app.keys import SnapshotKey
+from cloister.app.runtime import LanguageRuntime
 from cloister.core.errors import CloisterError, InvalidInput, SessionExists, SessionNotFound, SnapshotError
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.language import Language, parse_language
@@ -130,18 +131,26 @@ class Cloister:
         return set(envelope.capabilities) <= known and envelope.engine_version == _engine_version(envelope.language)
 
     def session(self, session_id: str) -> Session:
-        """The open session of that id."""
-        try:
-            return self._sessions[check_session_id(session_id)]
-        except KeyError:
-            raise SessionNotFound(f"there is no session {session_id!r}") from None
+        """The open session of that id; raises `SessionNotFound`."""
+        found = self.find(session_id)
+        if found is None:
+            raise SessionNotFound(f"there is no session {session_id!r}")
+        return found
+
+    def find(self, session_id: str) -> Session | None:
+        """The open session of that id, if there is one."""
+        return self._sessions.get(check_session_id(session_id))
+
+    def runtime(self, language: str | Language) -> LanguageRuntime:
+        """One language's sessions behind `RunRequest` and `RunResult`."""
+        return LanguageRuntime(self, parse_language(language))
 
     async def list_sessions(self) -> list[SessionMeta]:
         return [session.meta() for session in self._sessions.values()]
 
     async def destroy_session(self, session_id: str) -> bool:
         """Close a session and forget it. False if there was none to destroy, for example as it was closed."""
-        session = self._sessions.get(check_session_id(session_id))
+        session = self.find(session_id)
         if session is None:
             return False
         await session.close()

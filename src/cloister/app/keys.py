@@ -1,5 +1,6 @@
 """The key that authenticates snapshots: given, or made on first use into a file that only its owner reads."""
 
+import contextlib
 import os
 import secrets
 from pathlib import Path
@@ -34,19 +35,8 @@ class SnapshotKey:
 
 def _from_file(path: Path) -> bytes:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # The file appears whole or not at all: another process may be doing the same.
-        draft = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(fd, "wb") as file:
-                file.write(secrets.token_bytes(KEY_BYTES))
-            try:
-                os.link(draft, path)
-            except FileExistsError:
-                pass  # somebody was first: theirs is the key
-        finally:
-            draft.unlink()
+        if not path.exists():
+            _make(path)
         key = path.read_bytes()
     except OSError as error:
         raise InvalidInput(
@@ -56,3 +46,17 @@ def _from_file(path: Path) -> bytes:
     if len(key) != KEY_BYTES:
         raise InvalidInput(f"{path} is not a snapshot key: it has {len(key)} bytes instead of {KEY_BYTES}")
     return key
+
+
+def _make(path: Path) -> None:
+    """The file appears whole or not at all: another process may be doing the same, and then theirs is the key."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(secrets.token_bytes(KEY_BYTES))
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink()

@@ -181,6 +181,7 @@ class Runner:
                 out += [Returned(number, None) for number in self._timers.ended()]
             return out
         finally:
+            self._patience = None
             cell.wall_left_ms -= (self._clock.monotonic() - began) * 1000
 
     async def _settle_one(self, cell: Cell, call: Call) -> Sequence[Settlement] | None:

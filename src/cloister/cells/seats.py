@@ -23,6 +23,8 @@ class Namespace:
         self.state = state
         self.tape = Tape()
         self.interpreter: Interpreter | None = None
+        # Set while the namespace is being put to bytes by somebody who needs its seat.
+        self.leaving: asyncio.Future[None] | None = None
         # Cells whose effects on the namespace are gone and that nobody has been told about yet.
         self.forgotten = 0
 
@@ -33,10 +35,13 @@ class Seats:
         self._free = engine.capacity
         self._idle: OrderedDict[int, Namespace] = OrderedDict()
         self._line: deque[asyncio.Future[None]] = deque()
+        self._emptying: set[asyncio.Future[None]] = set()
 
     async def take(self, namespace: Namespace) -> Interpreter:
         """A live interpreter for `namespace`, which from now on is in use: `leave` or `lose` it."""
         self._idle.pop(id(namespace), None)
+        if namespace.leaving is not None:
+            await asyncio.shield(namespace.leaving)
         if namespace.interpreter is not None:
             return namespace.interpreter
         try:
@@ -113,14 +118,22 @@ class Seats:
 
     async def _empty(self, namespace: Namespace) -> None:
         """Put the namespace to bytes and close its interpreter; the seat stays with the caller."""
+        interpreter, namespace.interpreter = namespace.interpreter, None
+        if interpreter is None:
+            return
+        namespace.leaving = asyncio.get_running_loop().create_future()
         try:
-            await self._save(namespace)
+            if len(namespace.tape):
+                namespace.state = await interpreter.dump()
+                namespace.tape.clear()
         except EngineUnavailable:
             pass
         finally:
-            interpreter, namespace.interpreter = namespace.interpreter, None
-            if interpreter is not None:
+            try:
                 await interpreter.close()
+            finally:
+                namespace.leaving.set_result(None)
+                namespace.leaving = None
 
     async def save(self, namespace: Namespace) -> bytes | None:
         """The namespace as bytes, up to date. None for one that never ran anything."""
@@ -164,8 +177,15 @@ class Seats:
             return True
         if self._idle:
             _, oldest = self._idle.popitem(last=False)
-            # Its seat does not pass through the line: it is taken over.
-            await self._empty(oldest)
+            # Its seat is taken over, past the line. Whoever is cancelled here must not take it along.
+            emptying = asyncio.ensure_future(self._empty(oldest))
+            self._emptying.add(emptying)
+            emptying.add_done_callback(self._emptying.discard)
+            try:
+                await asyncio.shield(emptying)
+            except asyncio.CancelledError:
+                emptying.add_done_callback(lambda _: self._give())
+                raise
             return True
         return False
 
@@ -180,6 +200,8 @@ class Seats:
 
     async def close(self) -> None:
         """Every idle interpreter goes; their namespaces are not saved."""
+        if self._emptying:
+            await asyncio.wait(self._emptying)
         while self._idle:
             _, namespace = self._idle.popitem(last=False)
             await self.lose(namespace)

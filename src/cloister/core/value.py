@@ -142,7 +142,7 @@ class _Walk:
         self._seen += len(value)
         if self._seen > self._bounds.nodes:
             raise _too_large(f"the value has more than {self._bounds.nodes} parts")
-        if isinstance(value, Mapping):
+        if type(value) is dict or isinstance(value, Mapping):
             items = list(cast("Mapping[Any, Any]", value).items())
             keys, parts = [key for key, _ in items], [part for _, part in items]
             self._open[id(cast("Any", value))] = (value, parts, keys)
@@ -158,7 +158,10 @@ class _Walk:
         for part in parts:
             made, n, s, h = self._part(part)
             out.append(made)
-            nodes, size, height = nodes + n, size + s + 1, max(height, h)
+            nodes += n
+            size += s + 1
+            if h > height:
+                height = h
         if keys is None:
             return out, nodes, size, height + 1
         names = [_key(name) for name in keys]
@@ -202,8 +205,16 @@ def _number_size(value: Any) -> int:
     return value.bit_length() // 3 + 2 if type(value) is int else 8
 
 
+_CONTAINERS = frozenset({list, dict, tuple, set, frozenset, deque})
+_LEAVES = frozenset({str, int, float, bool, type(None)})
+
+
 def _is_container(value: Any) -> bool:
-    return isinstance(value, (list, dict, tuple, set, frozenset, deque, Mapping))
+    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
+    # By exact type first: asking the Mapping ABC about every number is what would cost.
+    return kind in _CONTAINERS or (
+        kind not in _LEAVES and isinstance(value, (list, dict, tuple, set, frozenset, deque, Mapping))
+    )
 
 
 def _key(key: Any) -> str:
@@ -225,6 +236,11 @@ _HINTS = {
 
 
 def _leaf(value: Any, bounds: Bounds) -> Any:
+    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
+    if kind is str:
+        return _text(value, bounds)
+    if kind is int:
+        return _integer(value)
     if value is None or value is True or value is False:
         return value
     if isinstance(value, str):

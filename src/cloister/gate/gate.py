@@ -10,15 +10,16 @@ import difflib
 import inspect
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from cloister.core.call import CallStatus, ExternalCallRecord
 from cloister.core.capability import SideEffect
 from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.digest import canonical_json, digest_bytes
-from cloister.core.value import Json, ValueRefused, sized
+from cloister.core.value import Bounds, Json, ValueRefused, sized
 from cloister.ports.engine import Call, Raised, Returned, Settlement
 from cloister.tools.registry import ToolRegistry
 from cloister.tools.signature import BadArguments
@@ -26,6 +27,9 @@ from cloister.tools.stubs import signature_text
 from cloister.tools.tool import Tool, ToolError
 
 log = logging.getLogger("cloister.gate")
+T = TypeVar("T")
+# What is looked at on the event loop: a millisecond or two of work.
+_SMALL = Bounds(nodes=2_000, size=64 << 10)
 
 
 @dataclass(slots=True)
@@ -78,11 +82,10 @@ class Gate:
             tool = self._resolve(call.name)
             side_effect = tool.side_effect
             self._guard_request(call, tool)
-            request = canonical_json([call.name, list(call.args), call.kwargs])
-            arguments = self._bind(call, tool)
+            request, arguments = await _aside(call.size, lambda: (_request(call), self._bind(call, tool)))
             self._charge(call, budget)
             value = await self._dispatch(tool, arguments)
-            value, response_digest = self._guard_response(tool, value)
+            value, response_digest = await self._guard_response(tool, value)
             settlement = Returned(call.number, value)
         except _Refusal as refusal:
             status, error = refusal.status, refusal.error
@@ -173,17 +176,18 @@ class Gate:
         except Exception as error:  # noqa: BLE001
             raise self._broke(tool, "failed", error) from None
 
-    def _guard_response(self, tool: Tool, value: object) -> tuple[Json, str]:
+    async def _guard_response(self, tool: Tool, value: object) -> tuple[Json, str]:
         try:
             try:
-                answer, size = sized(value)
+                # Small answers are looked at here; a look that does not end soon goes on in a thread.
+                answer, size = sized(value, _SMALL)
             except ValueRefused:
-                answer, size = sized(tool.signature.unwrap(value))
+                answer, size = await asyncio.to_thread(_whole, tool, value)
             bound = tool.limits.max_response_bytes
             if size > bound:
                 message = f"`{tool.full_name}` returned about {size} bytes; {bound} are allowed"
                 raise _refuse(Code.RESULT_TOO_LARGE, message, "ask for less in one call")
-            return answer, digest_bytes(canonical_json(answer))
+            return answer, await _aside(size, lambda: digest_bytes(canonical_json(answer)))
         except _Refusal:
             raise
         # Containment: a result's own methods are the host's code.
@@ -194,6 +198,24 @@ class Gate:
         """A failure that the program learns nothing of but that it happened."""
         log.error("tool %s %s", tool.full_name, what, exc_info=error)
         return _refuse(Code.TOOL_ERROR, f"`{tool.full_name}` {what}")
+
+
+async def _aside(size: int, work: Callable[[], T]) -> T:
+    """Do `work` at once if it is about little data, otherwise in a thread: the loop must not stand still."""
+    return work() if size <= _SMALL.size else await asyncio.to_thread(work)
+
+
+def _request(call: Call) -> bytes:
+    return canonical_json([call.name, list(call.args), call.kwargs])
+
+
+def _whole(tool: Tool, value: object) -> tuple[Json, int]:
+    try:
+        return sized(value)
+    except ValueRefused as refusal:
+        if refusal.code != Code.RESULT_NOT_SERIALIZABLE:
+            raise
+        return sized(tool.signature.unwrap(value))
 
 
 def _call(tool: Tool, arguments: Mapping[str, object]) -> object:

@@ -13,7 +13,13 @@ from cloister.cells.tape import Recording
 from cloister.core.capability import capability_digest
 from cloister.core.codes import Code, RunStatus, status_of
 from cloister.core.diagnostic import Diagnostic, ErrorObject
-from cloister.core.errors import InvalidLimits, SessionClosed, SnapshotCapabilityMismatch, SnapshotVersionMismatch
+from cloister.core.errors import (
+    InvalidLimits,
+    SessionClosed,
+    SnapshotCapabilityMismatch,
+    SnapshotForeign,
+    SnapshotVersionMismatch,
+)
 from cloister.core.ids import IdSource
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
@@ -25,7 +31,7 @@ from cloister.gate import Budget, Gate
 from cloister.ports.clock import Clock, moment
 from cloister.ports.engine import Catalog, Interpreter, Program, Turn, TypeCheck
 from cloister.sessions.asleep import put_to_sleep, wake
-from cloister.sessions.envelope import Envelope, seal
+from cloister.sessions.envelope import Envelope, seal, unseal
 from cloister.sessions.notes import cut, first_error, forgotten, not_awaited, rolled_back
 from cloister.tools.catalog import render_catalog
 from cloister.tools.registry import ToolRegistry
@@ -155,7 +161,7 @@ class Session:
             if narrow:
                 result = await self._run_narrowed(cell, bounds, began)
             else:
-                result = await self._run_here(cell, began)
+                result = await self._run_here(cell, bounds, began)
             if return_snapshot:
                 result = await self._with_snapshot(result)
             return result
@@ -236,6 +242,24 @@ class Session:
                 return self._envelope(self._namespace.state, self._asleep)
             return self._envelope(await self._seats.save(self._namespace), None)
 
+    async def restore(self, snapshot: bytes) -> None:
+        """Go back to an earlier snapshot of this very session. What the session held is given up.
+
+        Raises a `SnapshotError` and changes nothing if the snapshot is not of this session, or cannot be used.
+        """
+        envelope = unseal(snapshot, self._key())
+        if envelope.session_id != self.id:
+            raise SnapshotForeign(
+                f"the snapshot is of session {envelope.session_id!r}, this is {self.id!r}",
+                hint="make a copy of it: restore_session(snapshot, session_id=...)",
+            )
+        self.check_origin(envelope)
+        async with self._order:
+            self._check_open()
+            await self._seats.lose(self._namespace)
+            self._namespace = Namespace(self.limits, envelope.seed, envelope.state)
+            self._asleep = envelope.cell
+
     def check_origin(self, envelope: Envelope) -> None:
         """Refuse an envelope that this session cannot go on with."""
         engine = self._seats.engine
@@ -309,6 +333,9 @@ class Session:
         if timeout_ms is not None:
             if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int) or timeout_ms <= 0:  # pyright: ignore[reportUnnecessaryIsInstance]
                 return ErrorObject(Code.INVALID_LIMITS, f"timeout_ms must be a positive number, not {timeout_ms!r}")
+            if timeout_ms > self.limits.wall_ms:
+                message = f"timeout_ms={timeout_ms} is longer than the session's wall_ms={self.limits.wall_ms}"
+                return ErrorObject(Code.INVALID_LIMITS, message, "a request may only narrow its session's limits")
             bounds = replace(bounds, wall_ms=min(bounds.wall_ms, timeout_ms))
         return Program(code, values), bounds
 
@@ -323,11 +350,11 @@ class Session:
             cpu_left_ms=bounds.cpu_ms,
         )
 
-    async def _run_here(self, cell: Cell, began: float) -> RunResult:
+    async def _run_here(self, cell: Cell, bounds: SessionLimits, began: float) -> RunResult:
         namespace = self._namespace
         interpreter = await self._seats.take(namespace)
         try:
-            ending, diagnostics, ran = await self._check_and_drive(interpreter, cell)
+            ending, diagnostics, ran = await self._check_and_drive(interpreter, cell, bounds)
         except BaseException:
             # Cancelled in the middle: what the interpreter holds is not what any tape says.
             await asyncio.shield(self._seats.lose(namespace))
@@ -346,7 +373,7 @@ class Session:
         the namespace is on the tape; its bytes would carry the narrow limits for good."""
         interpreter = await self._seats.borrow(self._namespace, bounds)
         try:
-            ending, diagnostics, ran = await self._check_and_drive(interpreter, cell)
+            ending, diagnostics, ran = await self._check_and_drive(interpreter, cell, bounds)
         finally:
             await asyncio.shield(self._seats.give_back(interpreter))
         if ran and not ending.lost:
@@ -354,7 +381,7 @@ class Session:
         return self._result(cell, ending, diagnostics, began)
 
     async def _check_and_drive(
-        self, interpreter: Interpreter, cell: Cell
+        self, interpreter: Interpreter, cell: Cell, bounds: SessionLimits
     ) -> tuple[Ending, tuple[Diagnostic, ...], bool]:
         catalog = cell.recording.catalog
         turn = Turn(cell.recording.now_ms, cell.wall_left_ms, cell.cpu_left_ms, cell.output.write, catalog)
@@ -364,7 +391,9 @@ class Session:
         error = first_error(checked.diagnostics) if checked.diagnostics else None
         if error is not None:
             return Ending(error=error), checked.diagnostics, False
-        runner = Runner(self._gate, catalog, self._clock, self._ids, self.limits)
+        if self._closed:
+            return Ending(error=ErrorObject(Code.INTERRUPTED, "the session was closed")), (), False
+        runner = Runner(self._gate, catalog, self._clock, self._ids, bounds)
         ending = await self._drive(runner, interpreter, cell, runner.start)
         return ending, checked.diagnostics + ending.diagnostics, True
 

@@ -3,6 +3,7 @@
 Refuses what a program could not call: `*args`, `**kwargs`, positional-only parameters, hints that have no schema.
 """
 
+import dataclasses
 import inspect
 import json
 import typing
@@ -120,8 +121,11 @@ class Signature:
 
     def unwrap(self, value: Any) -> Any:
         """A handler's result that is not plain data, with models and dataclasses in it taken apart."""
-        if "return" in self._hints and self._hints["return"] is not Any:
+        if self._hints.get("return", Any) is not Any:
             return self._result.dump_python(value, mode="json", warnings=False)
-        from pydantic_core import to_jsonable_python
-
-        return to_jsonable_python(value)
+        # Without a hint only what says how it is written is taken apart; nothing is guessed.
+        if hasattr(value, "model_dump"):
+            return value.model_dump(mode="json")
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return dataclasses.asdict(value)
+        return value

@@ -2,8 +2,6 @@
 
 import asyncio
 import sys
-import tempfile
-from pathlib import Path
 
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import SnapshotCorrupt
@@ -29,7 +27,8 @@ async def _(lab: Lab) -> None:
         first,
         Text(
             "x = [1]\ny = x\ndef f(n): return n + len(x)\nclass K:\n    def __init__(self): self.v = 5\nk = K()",
-            "const x = [1]; const y = x; function f(n: number) { return n + x.length } class K { v = 5 } const k = new K()",
+            "const x = [1]; const y = x; function f(n: number) { return n + x.length } class K { v = 5 }"
+            " const k = new K()",
         ),
     )
     state = await first.dump()
@@ -260,18 +259,12 @@ async def _(lab: Lab) -> None:
     await lab.start(interpreter, text)
     state = await interpreter.dump()
     await interpreter.close()
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "state")
-        file.write_bytes(state)
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "cloister.testing.conformance.wake",
-            lab.language,
-            str(file),
-            stdout=asyncio.subprocess.PIPE,
-        )
-        printed, _ = await process.communicate()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "cloister.testing.conformance.wake", lab.language),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    printed, _ = await process.communicate(state)
     assert (process.returncode, printed.strip()) == (0, b"42")
 
 

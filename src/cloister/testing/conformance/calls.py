@@ -101,8 +101,10 @@ async def _(lab: Lab) -> None:
         seen = await lab.start(
             interpreter,
             Text(
-                "import asyncio\nasync def safe(n):\n    try:\n        return await echo(n)\n    except RuntimeError:\n        return 'no'\nawait asyncio.gather(safe(1), safe(2))",
-                "const safe = async (n: number) => { try { return await tools.echo(n) } catch { return 'no' } };\nawait Promise.all([safe(1), safe(2)])",
+                "import asyncio\nasync def safe(n):\n    try:\n        return await echo(n)\n"
+                "    except RuntimeError:\n        return 'no'\nawait asyncio.gather(safe(1), safe(2))",
+                "const safe = async (n: number) => { try { return await tools.echo(n) } catch { return 'no' } };\n"
+                "await Promise.all([safe(1), safe(2)])",
             ),
         )
         settlements = [Returned(1, "yes"), Raised(2, ErrorObject("NOT_FOUND", "there is none"))]
@@ -181,8 +183,10 @@ async def _(lab: Lab) -> None:
 async def _(lab: Lab) -> None:
     seen = await lab.run(
         Text(
-            "async def total(ns):\n    s = 0\n    for n in ns:\n        s += await echo(n)\n    return s\nawait total([1, 2, 3])",
-            "async function total(ns: number[]) { let s = 0; for (const n of ns) s += await tools.echo(n); return s }\nawait total([1, 2, 3])",
+            "async def total(ns):\n    s = 0\n    for n in ns:\n        s += await echo(n)\n    return s\n"
+            "await total([1, 2, 3])",
+            "async function total(ns: number[]) { let s = 0; for (const n of ns) s += await tools.echo(n);"
+            " return s }\nawait total([1, 2, 3])",
         )
     )
     assert seen.value == 6

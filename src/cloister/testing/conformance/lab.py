@@ -201,4 +201,4 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, dict) and isinstance(right, dict):
         one, other = cast("dict[str, Any]", left), cast("dict[str, Any]", right)
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    return type(cast("Any", left)) is type(cast("Any", right)) and left == right
+    return type(cast("Any", left)) is type(right) and left == right

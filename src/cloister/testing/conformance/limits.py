@@ -5,9 +5,9 @@ import os
 
 from cloister.core.codes import Code
 from cloister.core.limits import SessionLimits
-from cloister.ports.engine import Finished, Program
+from cloister.ports.engine import Program, Turn
 from cloister.testing.conformance.behaviour import Chapter
-from cloister.testing.conformance.lab import Lab, Seen, Text
+from cloister.testing.conformance.lab import CATALOG, NOW_MS, Lab, Seen, Text
 
 chapter = Chapter()
 
@@ -128,16 +128,14 @@ async def _(lab: Lab) -> None:
             "print('go')\nwhile True:\n    try:\n        while True: pass\n    except BaseException: pass",
             "console.log('go'); while (true) { try { while (true) {} } catch {} }",
         )
-        seen = Seen(Finished(None))
-        run = asyncio.ensure_future(
-            interpreter.start(
-                Program(text.of(lab.language)), lab.turn(seen, limits=SessionLimits(wall_ms=60_000, cpu_ms=60_000))
-            )
+        loop, printed = asyncio.get_running_loop(), asyncio.Event()
+        turn = Turn(
+            NOW_MS, 60_000, 60_000, lambda _stream, _text: loop.call_soon_threadsafe(printed.set) and None, CATALOG
         )
-        while not seen.printed:
-            await asyncio.sleep(0.005)
+        run = asyncio.ensure_future(interpreter.start(Program(text.of(lab.language)), turn))
+        await printed.wait()
         interpreter.interrupt()
-        seen.step = await run
+        seen = Seen(await run)
         assert seen.error.code == Code.INTERRUPTED
         assert seen.fatal
     finally:

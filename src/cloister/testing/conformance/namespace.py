@@ -41,7 +41,8 @@ async def _(lab: Lab) -> None:
 async def _(lab: Lab) -> None:
     seen = await lab.run(
         Text(
-            "def counter():\n    n = 0\n    def step():\n        nonlocal n\n        n += 1\n        return n\n    return step\nstep = counter()\nstep()",
+            "def counter():\n    n = 0\n    def step():\n        nonlocal n\n        n += 1\n        return n\n"
+            "    return step\nstep = counter()\nstep()",
             "function counter() { let n = 0; return () => ++n }\nconst step = counter();\nstep()",
         ),
         Text("step()", "step()"),

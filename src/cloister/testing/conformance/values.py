@@ -99,7 +99,7 @@ def _expect(text: Text, value: Any) -> Any:
     async def check(lab: Lab) -> None:
         seen = await lab.run(text)
         if value is None and "range(100)" in text.python:
-            depth, inner = 0, cast("Any", seen.value)
+            depth, inner = 0, seen.value
             while isinstance(inner, list):
                 depth, inner = depth + 1, cast("list[Any]", inner)[0]
             assert (depth, inner) == (100, 1)

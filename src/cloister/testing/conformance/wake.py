@@ -1,8 +1,7 @@
-"""`python -m cloister.testing.conformance.wake LANGUAGE FILE`: wake the program in FILE, answer 2, print its value."""
+"""`python -m cloister.testing.conformance.wake LANGUAGE < STATE`: wake a program, answer 2, print its value."""
 
 import asyncio
 import sys
-from pathlib import Path
 
 from cloister.app.engines import make_engine
 from cloister.core.language import Language
@@ -20,4 +19,4 @@ async def main(language: str, state: bytes) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], Path(sys.argv[2]).read_bytes()))
+    asyncio.run(main(sys.argv[1], sys.stdin.buffer.read()))
