@@ -89,6 +89,36 @@ async def test_typescript(cloister: Cloister, snippet: Snippet) -> None:
     await _attack(cloister, "typescript", snippet)
 
 
+@pytest.mark.parametrize("language", ["python", "typescript"])
+async def test_validating_a_hostile_program_runs_none_of_it(cloister: Cloister, language: str) -> None:
+    global _made
+    if language == "typescript" and not _has_typescript():
+        pytest.skip("the TypeScript engine is not there yet")
+    wrong: list[str] = []
+    async with await cloister.open_session(f"validate-{language}", language=language, limits=BOUNDS) as session:
+        assert (await session.run(KEEP[language])).ok
+        _made = 0
+        for snippet in PYTHON if language == "python" else TYPESCRIPT:
+            result, late_ms, gap_ms = await _validated(session, snippet)
+            if gap_ms > STALL_MS:
+                _, _, gap_ms = await _validated(session, snippet)
+            if result.status not in (RunStatus.OK, RunStatus.VALIDATION_ERROR, RunStatus.TIMEOUT):
+                wrong.append(f"{snippet.name}: {_told(result)}")
+            if result.stdout or result.result is not None or late_ms > PROMISED_MS + SLACK_MS or gap_ms > STALL_MS:
+                wrong.append(f"{snippet.name}: {late_ms:.0f} ms late, the loop stood still for {gap_ms:.0f} ms")
+        assert not wrong, "\n".join(wrong)
+        assert _made == 0
+        assert (await session.run("keep + 1")).result == 42
+
+
+async def _validated(session: Session, snippet: Snippet) -> tuple[RunResult, float, float]:
+    began = time.monotonic()
+    async with Heartbeat() as heart:
+        result = await session.validate(snippet.code)
+        took_ms = (time.monotonic() - began) * 1000
+    return result, took_ms - session.limits.wall_ms, heart.longest_gap_ms
+
+
 async def _attack(cloister: Cloister, language: str, snippet: Snippet) -> None:
     gaps: list[float] = []
     for _ in range(ATTEMPTS):

@@ -218,12 +218,14 @@ def test_launched_worker_cannot_run_another_program_through_the_loader(here: Pat
     through = f"import os; os.execv({str(loader)!r}, ['ld', '/bin/echo', 'escaped'])"
     said = outcome([str(launcher), "-I", "-S"], through, here)
     assert said.startswith("ended with 127"), said
-    assert "/bin/echo" in said
+    assert "escaped" not in said
 
 
 def test_worker_that_was_given_no_files_learns_nothing_about_any(tmp_path: Path) -> None:
     launcher = write_launcher(tmp_path, Path("/bin/ls").resolve(), required=True)
-    listing = subprocess.run([launcher, "-d", "/etc/passwd"], capture_output=True, text=True)
+    there = subprocess.run([launcher, "-d", "/etc/passwd"], capture_output=True)
+    nowhere = subprocess.run([launcher, "-d", "/etc/no-such-file"], capture_output=True)
     discard_launcher(launcher)
-    assert listing.stdout == ""
-    assert "Operation not permitted" in listing.stderr or "Function not implemented" in listing.stderr
+    assert there.stdout == b""
+    assert there.returncode != 0
+    assert (there.returncode, there.stdout, there.stderr) == (nowhere.returncode, nowhere.stdout, nowhere.stderr)

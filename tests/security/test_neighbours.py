@@ -99,6 +99,38 @@ async def test_namespace_that_is_too_full_to_be_saved_is_no_exception(cloister: 
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+async def test_more_sessions_than_workers_never_lose_a_cell_to_each_other(language: str) -> None:
+    """Each run may put another session's namespace to bytes: even one that is about to run."""
+    first, then = {"python": ("n = 0", "n += 1\nn"), "typescript": ("let n = 0;", "n += 1;\nn")}[language]
+    async with Cloister(workers=2, limits=SessionLimits(memory_mb=32), snapshot_key=b"k" * 32) as cloister:
+
+        async def count(name: str) -> list[int]:
+            session = await cloister.open_session(name, language=language)
+            assert (await session.run(first)).ok
+            seen: list[int] = []
+            for _ in range(20):
+                result = await session.run(then)
+                assert result.ok, result.error
+                seen.append(result.result)
+            return seen
+
+        counted = await asyncio.gather(*(count(f"s{n}") for n in range(6)))
+    assert counted == [list(range(1, 21))] * 6
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_session_that_is_being_put_to_bytes_may_run_at_that_moment(language: str) -> None:
+    async with Cloister(workers=2, limits=SessionLimits(memory_mb=32), snapshot_key=b"k" * 32) as cloister:
+        sessions = [await cloister.open_session(name, language=language) for name in ("a", "b", "c")]
+        for _ in range(5):
+            for session in sessions:
+                assert (await session.run("1 + 1")).result == 2
+            # The first has no worker any more and takes the second's, who wants it too.
+            results = await asyncio.gather(sessions[0].run("1 + 1"), sessions[1].run("1 + 1"))
+            assert [result.result for result in results] == [2, 2]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 async def test_flood_of_output_does_not_hold_the_host(cloister: Cloister, language: str) -> None:
     session = await cloister.open_session(language=language)
     flood = {"python": "while True: print('x' * 100)", "typescript": "for (;;) console.log('x'.repeat(100));"}

@@ -19,13 +19,20 @@ class Job:
     inputs: Mapping[str, Any]
     limits: SessionLimits
     type_check: str
+    require_confinement: bool
 
     @asynccontextmanager
     async def session(self) -> AsyncGenerator[Session, None]:
         """A session of its own in a runtime of its own."""
         from cloister.app import Cloister
 
-        async with Cloister(tools=self.tools, limits=self.limits, type_check=self.type_check, workers=1) as cloister:
+        async with Cloister(
+            tools=self.tools,
+            limits=self.limits,
+            type_check=self.type_check,
+            workers=1,
+            require_confinement=self.require_confinement,
+        ) as cloister:
             yield await cloister.open_session(language=self.source.language)
 
 
@@ -36,6 +43,7 @@ def read_job(file: str | None, code: str | None, options: ProgramOptions) -> Job
         inputs=options.inputs(),
         limits=options.limits(),
         type_check=options.type_check,
+        require_confinement=options.require_confinement,
         # Last, because it runs the user's code.
         tools=import_tools(options.tools or ()),
     )

@@ -54,6 +54,10 @@ class ProgramOptions:
     type_check: Annotated[
         Literal["strict", "warn", "off"], Parameter(help="What a type error does: stop the run, warn, or nothing.")
     ] = "warn"
+    require_confinement: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Refuse to run unless every layer around the worker is active."),
+    ] = False
     timeout_ms: Annotated[
         int, Parameter(name=["--timeout-ms", "--wall-ms"], group=_LIMITS, help="Time on the clock, calls included.")
     ] = _DEFAULT.wall_ms

@@ -12,6 +12,7 @@ import sys
 
 _CANNOT_EXECUTE = 126
 _TASKS = 16
+_complaints = 2
 
 
 def main(arguments: list[str]) -> int:
@@ -42,7 +43,8 @@ def _foreign(settings: dict[str, list[str]]) -> dict[str, str]:
     from cloister.engines.confinement import descriptors, landlock, lifeline, namespaces, privileges, rlimits, seccomp
     from cloister.engines.confinement.layers import ACTIVE, attempt
 
-    keep = [0, 1, 2, *(lifeline.tie(path) for path in settings.get("lifeline", ()))]
+    complaints = _silence()
+    keep = [0, 1, 2, complaints, *(lifeline.tie(path) for path in settings.get("lifeline", ()))]
     descriptors.close_all_but(keep)
     os.chdir("/")
     if os.getpgrp() != os.getpid():
@@ -66,6 +68,17 @@ def _foreign(settings: dict[str, list[str]]) -> dict[str, str]:
     return outcome
 
 
+def _silence() -> int:
+    """Lead the worker's stderr nowhere: it must not write into the host's log, nor read its terminal. The real one
+    stays for a refusal, until the worker is executed."""
+    global _complaints
+    _complaints = os.dup(2)  # not inheritable: gone with the exec
+    nowhere = os.open("/dev/null", os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    return _complaints
+
+
 def _own(settings: dict[str, list[str]]) -> dict[str, str]:
     from cloister.engines.confinement.seal import seal
 
@@ -74,7 +87,7 @@ def _own(settings: dict[str, list[str]]) -> dict[str, str]:
 
 def _refuse(line: str) -> int:
     try:
-        os.write(2, f"cloister: {line}\n".encode(errors="replace"))
+        os.write(_complaints, f"cloister: {line}\n".encode(errors="replace"))
     except OSError:
         pass  # stderr is a file, which by now may not grow: the exit code and the host's probe still tell
     return _CANNOT_EXECUTE

@@ -7,9 +7,9 @@ let toolCalls = 0, maxCalls = 0; // of the whole cell: one call too many ends it
 let failure = null;         // what a timer's callback threw
 
 const announce = (record, piece) => {
-  if (fresh.length >= MAX_CALLS) throw new PRangeError(`more than ${MAX_CALLS} calls at once: await some of them first`);
+  if (fresh.length >= MAX_CALLS) throw new PRangeError("more than " + MAX_CALLS + " calls at once: await some of them first");
   record.number = ++made;
-  record.piece = `{"number":${made},${piece}}`;
+  record.piece = "{\"number\":" + made + "," + piece + "}";
   freshSize += record.piece.length;
   fresh[fresh.length] = record;
   mapSet(pending, made, record);
@@ -27,22 +27,22 @@ const argumentsText = (args) => {
   if (count === 0) return '"args":[]';
   const pieces = list();
   for (let i = 0; i < count; i++) pieces[i] = encode(args[i]);
-  if (count === 1 && pieces[0][0] === "{") return `"kwargs":${pieces[0]}`;
-  return `"args":[${join(pieces, ",")}]`;
+  if (count === 1 && pieces[0][0] === "{") return "\"kwargs\":" + pieces[0];
+  return "\"args\":[" + join(pieces, ",") + "]";
 };
 
 const note = (name, args) => {
   if (++toolCalls > maxCalls) overspend();
   const { frames, stack } = sites();
-  let piece = `"name":${text(name)},`;
+  let piece = "\"name\":" + text(name) + ",";
   try {
     const given = argumentsText(args);
     if (given.length + freshSize > MAX_CALL_SIZE) throw tooLarge("the arguments of the calls made at once are too large");
-    piece += `"size":${given.length},${given}`;
+    piece += "\"size\":" + given.length + "," + given;
   } catch (error) {
     const refusal = refusalOf(error);
     if (refusal === null) throw error;
-    piece += `"refused":{"message":${text(refusal.message)},"hint":${text(refusal.hint)}}`;
+    piece += "\"refused\":{\"message\":" + text(refusal.message) + ",\"hint\":" + text(refusal.hint) + "}";
   }
   return new P((resolve, reject) => announce({ __proto__: null, resolve, reject, name, frames, stack }, piece));
 };
@@ -51,7 +51,7 @@ const seconds = (ms) => {
   const given = +ms;
   return numberText(given > 0 && given - given === 0 ? given / 1000 : 0);
 };
-const timer = (record, ms) => announce(record, `"name":"sleep","kind":"timer","args":[${seconds(ms)}]`);
+const timer = (record, ms) => announce(record, "\"name\":\"sleep\",\"kind\":\"timer\",\"args\":[" + seconds(ms) + "]");
 
 const callError = (record, given) => {
   const error = new PError(given.message);
@@ -60,7 +60,7 @@ const callError = (record, given) => {
   hidden(error, "tool", record.name);
   hidden(error, "hint", given.hint);
   const at = typeof record.stack === "string" ? indexOf(record.stack, "\n") : -1;
-  hidden(error, "stack", `ToolError: ${given.message}` + (at < 0 ? "" : slice(record.stack, at)));
+  hidden(error, "stack", ("ToolError: " + given.message) + (at < 0 ? "" : slice(record.stack, at)));
   if (record.frames !== undefined) weakSet(framesOf, error, record.frames);
   weakSet(toolErrors, error, { __proto__: null, code: given.code, hint: given.hint });
   return error;
@@ -85,9 +85,9 @@ const toolNamed = (name, shortName) => {
 
 const absent = (name) => function () {
   const near = closest(name, known);
-  const hint = near === "" ? "see the list of tools" : `did you mean \`${near}\`?`;
+  const hint = near === "" ? "see the list of tools" : "did you mean `" + near + "`?";
   const { frames, stack } = sites();
-  const error = callError({ __proto__: null, name, frames, stack }, { __proto__: null, code: "UNKNOWN_TOOL", message: `there is no tool \`${name}\``, hint });
+  const error = callError({ __proto__: null, name, frames, stack }, { __proto__: null, code: "UNKNOWN_TOOL", message: "there is no tool `" + name + "`", hint });
   return new P((_, reject) => reject(error));
 };
 

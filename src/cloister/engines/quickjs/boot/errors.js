@@ -28,11 +28,11 @@ const onTrace = (error, sites) => {
   for (let i = 0; i < sites.length; i++) {
     const site = sites[i];
     const name = CallSite.name(site) || "<anonymous>";
-    if (CallSite.native(site)) { text += `\n    at ${name} (native)`; continue; }
+    if (CallSite.native(site)) { text += "\n    at " + name + " (native)"; continue; }
     const file = CallSite.file(site), line = CallSite.line(site), column = CallSite.column(site);
     if (file !== "eval_script") continue; // ours: the boot source is evaluated like the text given to eval()
-    text += `\n    at ${name} (cell:${line - 1}:${column})`;
-    frames += `${name}\t${line}\t${column}\n`;
+    text += "\n    at " + name + " (cell:" + (line - 1) + ":" + column + ")";
+    frames += "" + name + "\t" + line + "\t" + column + "\n";
   }
   let head = "";
   try {

@@ -10,7 +10,7 @@ const freshCalls = () => {
     fresh[i].piece = undefined;
   }
   fresh = list(); freshSize = 0;
-  return `[${join(pieces, ",")}]`;
+  return "[" + join(pieces, ",") + "]";
 };
 
 const forget = () => { mapClear(pending); fresh = list(); freshSize = 0; failure = null; meta = ""; };
@@ -31,7 +31,7 @@ const hintFor = (name, message) => {
     for (let i = 0; i < known.length; i++) names[names.length] = known[i];
     for (let i = 0; i < globals.length; i++) if (typeof globals[i] === "string") names[names.length] = globals[i];
     const near = closest(missing, names);
-    if (near !== "") return `did you mean \`${near}\`?`;
+    if (near !== "") return "did you mean `" + near + "`?";
     const absentApi = { __proto__: null, fetch: "the network is reached through tools only", require: "there are no modules: tools are global", process: "programs run sealed: there is no process", Buffer: "use btoa, atob and text", crypto: "ask a tool for an id or a digest", setInterval: "use a loop with `await sleep(ms)`" };
     return absentApi[missing] === undefined ? "" : absentApi[missing];
   }
@@ -57,17 +57,17 @@ const errorReport = (thrown) => {
   if (object && brand(isError, thrown) && isError(thrown)) {
     name = read(thrown, "name") || "Error";
     const told = read(thrown, "message") || "";
-    message = fault !== null || told === "" ? told || name : `${name}: ${told}`;
+    message = fault !== null || told === "" ? told || name : "" + name + ": " + told;
     hint = hintFor(name, told);
   } else {
     let seen = "a value";
     try { seen = show(thrown); } catch { /* a value that cannot even be looked at */ }
-    message = `Uncaught ${seen}`;
+    message = "Uncaught " + seen;
     hint = "throw an Error, so that its place is known";
   }
   if (fault !== null) { code = fault.code; hint = fault.hint || ""; }
-  const parts = `"name":${text(cut(name))},"message":${text(cut(message))},"frames":${text(frames)},"hint":${text(cut(hint))}`;
-  return `{"error":{${parts},"code":${text(code)}},"meta":${meta === "" ? "null" : meta},"calls":`;
+  const parts = "\"name\":" + text(cut(name)) + ",\"message\":" + text(cut(message)) + ",\"frames\":" + text(frames) + ",\"hint\":" + text(cut(hint));
+  return "{\"error\":{" + parts + ",\"code\":" + text(code) + "},\"meta\":" + (meta === "" ? "null" : meta) + ",\"calls\":";
 };
 
 const failed = (thrown) => {
@@ -123,18 +123,18 @@ return [
     const calls = freshCalls(), numbers = list();
     mapEach(pending, (_, number) => { numbers[numbers.length] = number; });
     if (numbers.length === 0) { forget(); return '{"deadlock":true}'; }
-    return `{"wait":[${join(numbers, ",")}],"calls":${calls}}`;
+    return "{\"wait\":[" + join(numbers, ",") + "],\"calls\":" + calls + "}";
   },
   // finished: the program's value
   (envelope) => {
     if (failure !== null) return failed(failure.error);
     let report;
     try {
-      report = `{"done":${wantsValue ? encode(envelope.value) : "null"},"calls":`;
+      report = "{\"done\":" + (wantsValue ? encode(envelope.value) : "null") + ",\"calls\":";
     } catch (error) {
       const refusal = refusalOf(error);
       if (refusal === null) return failed(error);
-      report = `{"refused":{"code":"${refusal.code}","message":${text(refusal.message)},"hint":${text(refusal.hint)}},"calls":`;
+      report = "{\"refused\":{\"code\":\"" + refusal.code + "\",\"message\":" + text(refusal.message) + ",\"hint\":" + text(refusal.hint) + "},\"calls\":";
     }
     report += freshCalls() + "}";
     forget();
@@ -149,6 +149,6 @@ return [
       const at = getOwnPropertyDescriptor(G, names[i]);
       found[i] = at === undefined ? "0" : isOurs(at.value) ? "1" : "2";
     }
-    return `[${join(found, ",")}]`;
+    return "[" + join(found, ",") + "]";
   },
 ];

@@ -8,12 +8,12 @@ const show = (root) => {
 
   const quoted = (value) => {
     const cut = value.length > SHOWN_TEXT ? slice(value, 0, SHOWN_TEXT) : value;
-    const more = cut === value ? "" : `... ${value.length - SHOWN_TEXT} more characters`;
+    const more = cut === value ? "" : "... " + (value.length - SHOWN_TEXT) + " more characters";
     const plain = text(cut);
-    return (indexOf(cut, "'") < 0 && indexOf(plain, "\\") < 0 ? `'${cut}'` : plain) + more;
+    return (indexOf(cut, "'") < 0 && indexOf(plain, "\\") < 0 ? "'" + cut + "'" : plain) + more;
   };
   const keyText = (key) => {
-    if (typeof key === "symbol") return `[${describeSymbol(key)}]`;
+    if (typeof key === "symbol") return "[" + describeSymbol(key) + "]";
     for (let i = 0; i < key.length; i++) {
       const c = codeAt(key, i);
       const letter = c >= 97 && c <= 122 || c >= 65 && c <= 90 || c === 95 || c === 36 || c > 127;
@@ -24,9 +24,9 @@ const show = (root) => {
   const block = (open, parts, close, indent) => {
     if (parts.length === 0) return open + close;
     const line = join(parts, ", ");
-    if (line.length <= LINE && indexOf(line, "\n") < 0) return `${open} ${line} ${close}`;
+    if (line.length <= LINE && indexOf(line, "\n") < 0) return "" + open + " " + line + " " + close;
     const pad = repeat(" ", indent + 2);
-    return `${open}\n${pad}${join(parts, ",\n" + pad)}\n${repeat(" ", indent)}${close}`;
+    return "" + open + "\n" + pad + join(parts, ",\n" + pad) + "\n" + repeat(" ", indent) + close;
   };
   const leaf = (value) => {
     switch (typeof value) {
@@ -36,8 +36,8 @@ const show = (root) => {
       case "symbol": return describeSymbol(value);
       case "function": {
         const name = own(value, "name");
-        const label = typeof name === "string" && name !== "" ? `: ${name}` : " (anonymous)";
-        return startsWith(sourceOf(value), "class") ? `[class${label}]` : `[Function${label}]`;
+        const label = typeof name === "string" && name !== "" ? ": " + name : " (anonymous)";
+        return startsWith(sourceOf(value), "class") ? "[class" + label + "]" : "[Function" + label + "]";
       }
       default: return "" + value;
     }
@@ -56,14 +56,14 @@ const show = (root) => {
     switch (kind) {
       case "Date": { const time = getTime(value); return time === time ? toISO(value) : "Invalid Date"; }
       case "RegExp": return regExpText(value);
-      case "Number": return `[Number: ${numberOf(value)}]`;
-      case "String": return `[String: ${quoted(stringOf(value))}]`;
-      case "Boolean": return `[Boolean: ${booleanOf(value)}]`;
+      case "Number": return "[Number: " + numberOf(value) + "]";
+      case "String": return "[String: " + quoted(stringOf(value)) + "]";
+      case "Boolean": return "[Boolean: " + booleanOf(value) + "]";
       case "Promise": return "Promise { <pending or settled> }";
       case "bytes": label = "bytes "; break;
       case "Error": {
         const stack = own(value, "stack");
-        return typeof stack === "string" && stack !== "" ? stack : `${dataName(value)}: ${own(value, "message")}`;
+        return typeof stack === "string" && stack !== "" ? stack : "" + dataName(value) + ": " + own(value, "message");
       }
     }
     if (proto !== null && proto !== ObjectProto && !array && label === "" && kind === "object") {
@@ -71,16 +71,16 @@ const show = (root) => {
       const name = typeof maker === "function" ? own(maker, "name") : undefined;
       if (typeof name === "string" && name !== "") label = name + " ";
     } else if (proto === null) label = "[Object: null prototype] ";
-    if (depth >= SHOWN_DEPTH || budget <= 0) return array ? "[Array]" : `[${label === "" ? kind === "object" ? "Object" : kind : slice(label, 0, -1)}]`;
+    if (depth >= SHOWN_DEPTH || budget <= 0) return array ? "[Array]" : "[" + (label === "" ? kind === "object" ? "Object" : kind : slice(label, 0, -1)) + "]";
     parents[depth] = value;
     const parts = list();
     let total = 0;
     const add = (part) => { if (parts.length < SHOWN_ITEMS && budget > 0) parts[parts.length] = part(); };
     if (kind === "Map") {
-      label = `Map(${total = mapSize(value)}) `;
-      mapEach(value, (item, key) => add(() => `${walk(key, depth + 1, indent + 2)} => ${walk(item, depth + 1, indent + 2)}`));
+      label = "Map(" + (total = mapSize(value)) + ") ";
+      mapEach(value, (item, key) => add(() => "" + walk(key, depth + 1, indent + 2) + " => " + walk(item, depth + 1, indent + 2)));
     } else if (kind === "Set") {
-      label = `Set(${total = setSize(value)}) `;
+      label = "Set(" + (total = setSize(value)) + ") ";
       setEach(value, (item) => add(() => walk(item, depth + 1, indent + 2)));
     } else if (array) {
       total = value.length;
@@ -92,12 +92,12 @@ const show = (root) => {
         const found = getOwnPropertyDescriptor(value, keys[i]);
         if (found === undefined) continue;
         const part = found.get !== undefined || found.set !== undefined ? "[Getter/Setter]" : walk(found.value, depth + 1, indent + 2);
-        add(() => `${keyText(keys[i])}: ${part}`);
+        add(() => "" + keyText(keys[i]) + ": " + part);
         budget -= keys[i].length;
       }
     }
     parents[depth] = null;
-    if (total > parts.length) parts[parts.length] = `... ${total - parts.length} more items`;
+    if (total > parts.length) parts[parts.length] = "... " + (total - parts.length) + " more items";
     return array ? block("[", parts, "]", indent) : block(label + "{", parts, "}", indent);
   };
   return walk(root, 0, 0);
@@ -117,7 +117,7 @@ const format = (args) => {
       if (next >= args.length || indexOf("sdifjoOc", mark) < 0 || mark === "") { line += "%" + piece; continue; }
       const value = args[next++], rest = slice(piece, 1);
       if (mark === "s") line += shown(value) + rest;
-      else if (mark === "d" || mark === "i" || mark === "f") line += (typeof value === "bigint" ? `${bigIntText(value)}n` : mark === "i" ? trunc(+value) : +value) + rest;
+      else if (mark === "d" || mark === "i" || mark === "f") line += (typeof value === "bigint" ? "" + bigIntText(value) + "n" : mark === "i" ? trunc(+value) : +value) + rest;
       else if (mark === "j") line += encode(value) + rest;
       else if (mark === "c") line += rest;
       else line += show(value) + rest;
@@ -136,8 +136,8 @@ const print = (stream, args) => {
   } catch (error) {
     const refusal = refusalOf(error);
     if (refusal === null) throw error;
-    line = `[${refusal.message}]`;
+    line = "[" + refusal.message + "]";
   }
-  if (line.length > LONGEST_LINE) line = slice(line, 0, LONGEST_LINE) + `... ${line.length - LONGEST_LINE} more characters`;
+  if (line.length > LONGEST_LINE) line = slice(line, 0, LONGEST_LINE) + ("... " + (line.length - LONGEST_LINE) + " more characters");
   send(stream, (wellFormed(line) ? line : toWellFormed(line)) + "\n");
 };

@@ -39,9 +39,9 @@ const isError = (value) => {
 
 const numberText = (value) => {
   if (value === 0) return 1 / value < 0 ? "-0.0" : "0";
-  if (value - value !== 0) throw unwritable(`${value} is not a JSON number`, "replace it by null or by text before it leaves the cell");
+  if (value - value !== 0) throw unwritable("" + value + " is not a JSON number", "replace it by null or by text before it leaves the cell");
   // Past what a number holds exactly its digits are rounded ones: it leaves as a float, never as a wrong integer.
-  return (value > SAFE || value < -SAFE) && value < 1e21 && value > -1e21 ? `${value}.0` : "" + value;
+  return (value > SAFE || value < -SAFE) && value < 1e21 && value > -1e21 ? "" + value + ".0" : "" + value;
 };
 
 const bigIntText = (value) => {
@@ -59,38 +59,38 @@ const encode = (root) => {
     let path = "";
     for (let i = 0; i < depth; i++) {
       const at = places[i] - 1;
-      path += names[i] === null ? `[${at}]` : at < 0 ? "" : `.${names[i][at]}`;
+      path += names[i] === null ? "[" + at + "]" : at < 0 ? "" : "." + names[i][at];
     }
     return path === "" ? "the value" : "value" + slice(path, 0, 200);
   };
   const put = (piece) => {
     size += piece.length;
-    if (size > MAX_SIZE) throw tooLarge(`the value takes more than ${MAX_SIZE} bytes once written out`);
+    if (size > MAX_SIZE) throw tooLarge("the value takes more than " + MAX_SIZE + " bytes once written out");
     out[out.length] = piece;
   };
   const enter = (value, keys) => {
     for (let i = 0; i < depth; i++) {
       if (owners[i] === value) throw unwritable("the value contains itself", "JSON has no way to write a circular value");
     }
-    if (depth >= MAX_DEPTH) throw tooLarge(`the value is nested deeper than ${MAX_DEPTH} levels`);
-    if (nodes + (keys === null ? value.length : keys.length) > MAX_NODES) throw tooLarge(`the value has more than ${MAX_NODES} parts once written out`);
+    if (depth >= MAX_DEPTH) throw tooLarge("the value is nested deeper than " + MAX_DEPTH + " levels");
+    if (nodes + (keys === null ? value.length : keys.length) > MAX_NODES) throw tooLarge("the value has more than " + MAX_NODES + " parts once written out");
     owners[depth] = value; names[depth] = keys; places[depth] = 0;
     depth++;
     put(keys === null ? "[" : "{");
   };
   const emit = (value, prefix) => {
-    if (++nodes > MAX_NODES) throw tooLarge(`the value has more than ${MAX_NODES} parts once written out`);
+    if (++nodes > MAX_NODES) throw tooLarge("the value has more than " + MAX_NODES + " parts once written out");
     for (let converted = false; ; converted = true) {
       switch (typeof value) {
         case "string":
-          if (value.length > MAX_SIZE) throw tooLarge(`a text of ${value.length} characters is over the bound of ${MAX_SIZE} bytes`);
+          if (value.length > MAX_SIZE) throw tooLarge("a text of " + value.length + " characters is over the bound of " + MAX_SIZE + " bytes");
           return put(prefix + text(value));
         case "number": return put(prefix + numberText(value));
         case "boolean": return put(prefix + (value ? "true" : "false"));
         case "undefined": return put(prefix + "null");
         case "bigint": return put(prefix + bigIntText(value));
-        case "function": throw unwritable(`${where()} is a function, which cannot be written in JSON`, "return data, not a function");
-        case "symbol": throw unwritable(`${where()} is a symbol, which cannot be written in JSON`, "use text instead");
+        case "function": throw unwritable("" + where() + " is a function, which cannot be written in JSON", "return data, not a function");
+        case "symbol": throw unwritable("" + where() + " is a symbol, which cannot be written in JSON", "use text instead");
       }
       if (value === null) return put(prefix + "null");
       const proto = getPrototypeOf(value);
@@ -100,25 +100,25 @@ const encode = (root) => {
         switch (kind) {
           case "Date": {
             const time = getTime(value);
-            if (time !== time) throw unwritable(`${where()} is an invalid Date`, "check the text that it was made from");
+            if (time !== time) throw unwritable("" + where() + " is an invalid Date", "check the text that it was made from");
             return put(prefix + text(toISO(value)));
           }
-          case "Promise": throw unwritable(`${where()} is a Promise`, "add `await` in front of the call that made it");
-          case "Map": throw unwritable(`${where()} is a Map`, "use Object.fromEntries(map)");
-          case "bytes": throw unwritable(`${where()} holds raw bytes`, "use Array.from(bytes), or encode it as text");
-          case "RegExp": case "weak reference": throw unwritable(`${where()} is a ${kind}`, "return plain data");
+          case "Promise": throw unwritable("" + where() + " is a Promise", "add `await` in front of the call that made it");
+          case "Map": throw unwritable("" + where() + " is a Map", "use Object.fromEntries(map)");
+          case "bytes": throw unwritable("" + where() + " holds raw bytes", "use Array.from(bytes), or encode it as text");
+          case "RegExp": case "weak reference": throw unwritable("" + where() + " is a " + kind, "return plain data");
           case "Number": value = numberOf(value); continue;
           case "String": value = stringOf(value); continue;
           case "Boolean": value = booleanOf(value); continue;
           case "Set": {
-            if (setSize(value) > MAX_NODES) throw tooLarge(`the value has more than ${MAX_NODES} parts once written out`);
+            if (setSize(value) > MAX_NODES) throw tooLarge("the value has more than " + MAX_NODES + " parts once written out");
             const items = [];
             setEach(value, (item) => { defineProperty(items, items.length, { __proto__: null, value: item, writable: true, enumerable: true, configurable: true }); });
             put(prefix);
             return enter(items, null);
           }
           case "Error": {
-            value = { __proto__: null, name: `${value.name}`, message: `${value.message}` };
+            value = { __proto__: null, name: "" + value.name, message: "" + value.message };
             put(prefix);
             return enter(value, enumerableKeys(value));
           }
