@@ -28,6 +28,8 @@ def _asked(request: "SessionLimits | Mapping[str, int]", own: Mapping[str, int])
     if isinstance(request, SessionLimits):
         values = {field.name: (getattr(request, field.name), field.default) for field in fields(request)}
         return {name: asked for name, (asked, default) in values.items() if asked != default or asked <= own[name]}
+    if not isinstance(request, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidLimits(f"limits are SessionLimits or a mapping of them, not {type(request).__name__}")
     unknown = sorted(set(request) - set(own))
     if unknown:
         raise InvalidLimits(f"there is no limit {', '.join(map(repr, unknown))}; there are {', '.join(own)}")

@@ -153,6 +153,8 @@ class Checked:
     """What `check` found. Errors among `diagnostics` mean that the program must not start."""
 
     diagnostics: tuple[Diagnostic, ...] = ()
+    # What looking at this program took, to be charged to it; not what starting a checker took.
+    wall_ms: float = 0.0
 
 
 class Interpreter(Protocol):

@@ -1,6 +1,7 @@
 """A session: where programs live. Runs them one at a time, in order, in one namespace that lasts."""
 
 import asyncio
+import keyword
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,15 @@ from cloister.tools.catalog import render_catalog
 from cloister.tools.registry import ToolRegistry
 
 MAX_CODE_BYTES = 1 << 20
+# Identifiers that cannot be variables.
+_WORDS = {
+    Language.PYTHON: frozenset(keyword.kwlist),
+    Language.TYPESCRIPT: frozenset(
+        "await break case catch class const continue debugger default delete do else enum export extends false finally "
+        "for function if import in instanceof let new null return static super switch this throw true try typeof "
+        "undefined var void while with yield".split()
+    ),
+}
 _ASLEEP = ErrorObject(Code.INVALID_INPUT, "the session sleeps in the middle of a cell", "resume() it first")
 Listener = Callable[[Stream, str], None]
 
@@ -322,7 +332,7 @@ class Session:
                 return ErrorObject(Code.INVALID_INPUT, f"inputs: {refusal.message}", refusal.hint)
             if not isinstance(made, dict):
                 return ErrorObject(Code.INVALID_INPUT, "inputs is an object: names and their values")
-            bad = next((name for name in made if not name.isidentifier()), None)
+            bad = next((name for name in made if not name.isidentifier() or name in _WORDS[self.language]), None)
             if bad is not None:
                 return ErrorObject(Code.INVALID_INPUT, f"inputs: {bad!r} cannot be a variable's name")
             values = made
@@ -385,9 +395,8 @@ class Session:
     ) -> tuple[Ending, tuple[Diagnostic, ...], bool]:
         catalog = cell.recording.catalog
         turn = Turn(cell.recording.now_ms, cell.wall_left_ms, cell.cpu_left_ms, cell.output.write, catalog)
-        began = self._clock.monotonic()
         checked = await interpreter.check(cell.program, self._options.type_check, turn, starting=True)
-        cell.wall_left_ms -= (self._clock.monotonic() - began) * 1000
+        cell.wall_left_ms -= checked.wall_ms
         error = first_error(checked.diagnostics) if checked.diagnostics else None
         if error is not None:
             return Ending(error=error), checked.diagnostics, False

@@ -1,5 +1,6 @@
 """One engine for each file of tests, and a session that is driven a cell at a time."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -24,10 +25,12 @@ class Driver:
         self.cpu_ms = 2000.0
         self.wall_ms = 20_000.0
         self.max_calls = 1000
+        self.heard = asyncio.Event()
 
     def turn(self) -> Turn:
         def sink(stream: Literal["stdout", "stderr"], text: str) -> None:
             self.printed.append((stream, text))
+            self.heard.set()
 
         catalog = Catalog(self.names, signatures={"get_order": "get_order({order_id: string})"})
         return Turn(self.now_ms, self.wall_ms, self.cpu_ms, sink, catalog, self.max_calls)

@@ -48,7 +48,10 @@ async def test_what_we_rely_on_cannot_be_replaced(session: Driver, code: str) ->
 
 
 async def test_time_stands_still_within_a_step_and_is_the_hosts(session: Driver) -> None:
-    code = "const first = Date.now(); for (let i = 0; i < 1e5; i++); [first, Date.now(), performance.now(), new Date().getTimezoneOffset()]"
+    code = """
+        const first = Date.now()
+        for (let i = 0; i < 1e5; i++) {}
+        ;[first, Date.now(), performance.now(), new Date().getTimezoneOffset()]"""
     step = await session.run(code)
     assert isinstance(step, Finished)
     assert step.value == [session.now_ms, session.now_ms, session.now_ms, 0]
@@ -76,7 +79,9 @@ async def test_failed_cell_keeps_what_it_had_assigned(session: Driver) -> None:
     assert step.value == 2
 
 
-@pytest.mark.parametrize(("code", "value"), [("5", 5), ("let x = 5", None), ("if (true) { 5 }", None), ("", None), ("'a';", "a")])
+@pytest.mark.parametrize(
+    ("code", "value"), [("5", 5), ("let x = 5", None), ("if (true) { 5 }", None), ("", None), ("'a';", "a")]
+)
 async def test_value_of_a_cell_is_that_of_its_last_expression(session: Driver, code: str, value: object) -> None:
     step = await session.run(code)
     assert isinstance(step, Finished)

@@ -18,7 +18,7 @@ SHOWN: list[tuple[str, str]] = [
     ("'%s is %d%%', 'x', 5, 'more'", "x is 5% more"),
     ("'100%'", "100%"),
     ("'it\\'s'", "it's"),
-    ("[\"it's\"]", "[ \"it's\" ]"),
+    ('["it\'s"]', '[ "it\'s" ]'),
     ("'\\ud800'", "\ufffd"),
 ]
 
@@ -31,7 +31,13 @@ async def test_values_are_shown_as_node_shows_them(session: Driver, given: str, 
 
 async def test_streams_keep_their_order(session: Driver) -> None:
     await session.run("console.log(1); console.error(2); print(3); console.warn(4); console.info(5)")
-    assert session.printed == [("stdout", "1\n"), ("stderr", "2\n"), ("stdout", "3\n"), ("stderr", "4\n"), ("stdout", "5\n")]
+    assert session.printed == [
+        ("stdout", "1\n"),
+        ("stderr", "2\n"),
+        ("stdout", "3\n"),
+        ("stderr", "4\n"),
+        ("stdout", "5\n"),
+    ]
 
 
 async def test_error_is_shown_with_its_stack(session: Driver) -> None:

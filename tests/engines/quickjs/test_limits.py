@@ -46,7 +46,7 @@ FOREVER = [
     "/(a+)+$/.test('a'.repeat(50) + 'b')",
     # These never poll: only killing the process ends them.
     "Array.prototype.indexOf.call({length: 2 ** 53 - 1}, 1)",
-    "new Uint8Array(3e7).sort((a, b) => b - a)",
+    "Array.prototype.includes.call({length: 2 ** 53 - 1}, 1)",
 ]
 
 
@@ -79,8 +79,8 @@ GREEDY = [
     "const m = new Map(); let i = 0; try { while (true) m.set(i, 'key ' + i++) } catch { m.clear() }; 'survived'",
     "try { new Uint8Array(1 << 28) } catch {}; 'survived'",
     "try { 'x'.repeat(1 << 29) } catch {}; 'survived'",
-    "let s = 'é'; const keep: any[] = []; try { while (true) { s += s + 'x'; keep.push(JSON.parse(JSON.stringify(s))) } } catch {}; 1",
-    "async function f() { try { const a: any[] = []; while (true) a.push([a]) } catch { return 'survived' } }; await f()",
+    "let s = 'é'; const keep: any[] = []; try { while (true) keep.push(JSON.stringify(s += s + 'x')) } catch {}; 1",
+    "async function f() { try { const a: any[] = []; while (true) a.push([a]) } catch { return 1 } }; await f()",
 ]
 
 
@@ -103,7 +103,9 @@ async def test_memory_within_the_limit_is_there(open_session: Opener) -> None:
 
 async def test_one_call_too_many_ends_the_cell(session: Driver) -> None:
     session.max_calls = 3
-    step = await session.run("const all: any[] = []; try { for (let i = 0; i < 4; i++) all.push(get_order({i})) } catch {}; 1")
+    step = await session.run(
+        "const all: any[] = []; try { for (let i = 0; i < 4; i++) all.push(get_order({i})) } catch {}; 1"
+    )
     assert isinstance(step, Failed)
     assert (step.error.code, step.fatal) == (Code.EXTERNAL_CALLS_EXCEEDED, True)
 
@@ -119,17 +121,12 @@ async def test_calls_count_for_the_whole_cell_and_timers_do_not(session: Driver)
 
 
 async def test_interrupt_ends_the_step_under_way(session: Driver) -> None:
-    heard = asyncio.Event()
-    turn = session.turn()
-    loop = asyncio.get_running_loop()
-    session.printed = Waker(heard, loop)
     task = asyncio.ensure_future(session.run("console.log('on'); while (true) {}"))
-    await heard.wait()
+    await session.heard.wait()
     await asyncio.to_thread(session.interpreter.interrupt)
     step = await task
     assert isinstance(step, Failed)
     assert (step.error.code, step.fatal) == (Code.INTERRUPTED, True)
-    assert turn.cpu_ms == session.cpu_ms
 
 
 async def test_interrupt_at_rest_is_not_forgotten(session: Driver) -> None:
@@ -137,15 +134,3 @@ async def test_interrupt_at_rest_is_not_forgotten(session: Driver) -> None:
     step = await session.run("1")
     assert isinstance(step, Failed)
     assert (step.error.code, step.fatal) == (Code.INTERRUPTED, True)
-
-
-class Waker(list[tuple[str, str]]):  # type: ignore[type-arg]
-    """A list of output that says when something was printed."""
-
-    def __init__(self, event: asyncio.Event, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__()
-        self._event, self._loop = event, loop
-
-    def append(self, item: tuple[str, str]) -> None:
-        super().append(item)
-        self._event.set()

@@ -46,11 +46,14 @@ async def test_no_process_is_left_when_the_engine_is_left() -> None:
 
 
 async def test_no_process_is_left_after_an_exception() -> None:
-    before = children()
-    with pytest.raises(ZeroDivisionError):
+    async def fail() -> None:
         async with QuickJSEngine() as engine:
             await engine.open(LIMITS)
             raise ZeroDivisionError
+
+    before = children()
+    with pytest.raises(ZeroDivisionError):
+        await fail()
     assert children() == before
 
 

@@ -49,7 +49,7 @@ def step(report: bytes, cpu_ms: float = 1.0) -> bytes:
 
 
 def call(**fields: Any) -> bytes:
-    item = {"number": 1, "name": "f", "size": 2, "args": []} | fields
+    item: dict[str, Any] = {"number": 1, "name": "f", "size": 2, "args": [1], **fields}
     return step(json.dumps({"wait": [1], "calls": [item]}).encode())
 
 

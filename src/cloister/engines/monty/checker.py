@@ -14,7 +14,7 @@ import json
 import re
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pydantic_monty as monty
@@ -65,6 +65,7 @@ class Findings:
 
     found: tuple[_Finding, ...] = ()
     errors: tuple[ErrorObject, ...] = ()
+    wall_ms: float = 0.0
 
     @property
     def unresolved(self) -> tuple[str, ...]:
@@ -76,7 +77,7 @@ class Findings:
             diagnostic = _judge(finding, defined, catalog, types)
             if diagnostic is not None and diagnostic not in out:
                 out.append(diagnostic)
-        return Checked(tuple(out))
+        return Checked(tuple(out), self.wall_ms)
 
 
 def _judge(finding: _Finding, defined: frozenset[str], catalog: Catalog, types: TypeCheck) -> Diagnostic | None:
@@ -154,28 +155,27 @@ class Checker:
         return "await" in code and any(name not in catalog.names for name in _AWAITED.findall(code))
 
     async def check(self, program: Program, types: TypeCheck, turn: Turn, *, context: str, starting: bool) -> Findings:
-        ends = time.monotonic() + turn.wall_ms / 1000
         try:
             async with asyncio.timeout(turn.wall_ms / 1000):
                 await self._turnstile.acquire()
         except TimeoutError:
             return Findings(errors=(verdict_error("TIMEOUT_WALL"),))
         try:
-            found = await self._look(program, turn.catalog, ends, context, starting=starting)
+            found = await self._look(program, turn, context, starting=starting)
             # A desk that was dead before it looked says nothing about the program: ask another one, once.
-            return found or await self._look(program, turn.catalog, ends, context, starting=starting) or _UNCHECKED
+            return found or await self._look(program, turn, context, starting=starting) or _UNCHECKED
         finally:
             self._turnstile.release()
 
-    async def _look(
-        self, program: Program, catalog: Catalog, ends: float, context: str, *, starting: bool
-    ) -> Findings | None:
+    async def _look(self, program: Program, turn: Turn, context: str, *, starting: bool) -> Findings | None:
         """What a desk finds; None when it broke."""
+        catalog = turn.catalog
         desk = await self._desk(catalog)
-        left_ms = max((ends - time.monotonic()) * 1000, 1.0)
-        desk.warden.watch(left_ms, left_ms)
+        began = time.monotonic()
+        desk.warden.watch(turn.wall_ms, turn.wall_ms)
         try:
-            return await self._lane.do(lambda: desk.look(program, context, starting=starting))
+            found = await self._lane.do(lambda: desk.look(program, context, starting=starting))
+            return replace(found, wall_ms=(time.monotonic() - began) * 1000)
         except asyncio.CancelledError:
             desk.warden.kill()
             await asyncio.shield(self._drop(catalog.revision))
@@ -220,6 +220,8 @@ class _Desk:
         )
         self._session.__enter__()
         self.warden = Warden(self._session.worker_pid)
+        # The first look loads ty's own stubs; no program should pay for that.
+        self._types(Program("0"), "")
 
     def look(self, program: Program, context: str, *, starting: bool) -> Findings:
         found = self._types(program, context)

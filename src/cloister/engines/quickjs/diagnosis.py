@@ -54,8 +54,9 @@ def _in_source(line: int, column: int, shifts: tuple[tuple[int, int, int], ...],
 
 
 def _holds(function: list[Any], name: str, at: tuple[int, int]) -> bool:
-    own, line, column, end_line, end_column = function
-    return (own or "<anonymous>") == name and (line, column) <= at <= (end_line, end_column)
+    # By lines: for what QuickJS keeps no position of, it names the start of the function's line.
+    own, line, _, end_line, _ = function
+    return (own or "<anonymous>") == name and line <= at[0] <= end_line
 
 
 def problems(erased: Erased) -> list[Diagnostic]:

@@ -44,7 +44,8 @@ class Pool:
 
     async def _start(self) -> None:
         try:
-            worker = await asyncio.wait_for(self._spawn(), _START_SECONDS)
+            async with asyncio.timeout(_START_SECONDS):
+                worker = await self._spawn()
         except ConfinementUnavailable as error:
             self._refuse(error)
             return

@@ -89,6 +89,7 @@ class Session:
         self.heap = heap
         self.promise = 0
         self.names: frozenset[str] = frozenset()
+        self._news = "null"
 
     def budget(self, head: dict[str, Any]) -> None:
         self.guest.budget = Budget(head["now_ms"], head["cpu_ms"], head["wall_ms"], self.memory)
@@ -96,12 +97,16 @@ class Session:
     def standing(self, names: list[str]) -> list[int]:
         return json.loads(self.guest.ask(STANDING, json.dumps(names)))
 
-    def learn(self, names: list[str] | None) -> str:
-        """Take note of the catalog; the JSON by which the guest does the same, `null` when nothing changed."""
-        if names is None:
-            return "null"
-        self.names = frozenset(names)
-        return json.dumps(names)
+    def learn(self, names: list[str] | None) -> None:
+        """Take note of the catalog; None when it is as it was."""
+        if names is not None:
+            self.names = frozenset(names)
+            self._news = json.dumps(names)
+
+    def news(self) -> str:
+        """The catalog as the guest is told of it, once."""
+        news, self._news = self._news, "null"
+        return news
 
     def step(self) -> bytes:
         """Go on until the program ends or cannot."""
@@ -222,7 +227,7 @@ class Worker:
             return [{"code": "SYNTAX_ERROR", "message": message, "hint": "pass data as inputs, not as code"}], None
         erased = erase(code)
         found = diagnosis.problems(erased)
-        names = session.names if head["names"] is None else head["names"]
+        session.learn(head["names"])
         defined = frozenset(head["inputs"])
 
         def standing(names: list[str]) -> list[int]:
@@ -230,7 +235,7 @@ class Worker:
             return [diagnosis.THEIRS if name in defined else n for name, n in zip(names, told, strict=True)]
 
         if not found:
-            found = diagnosis.unknown_tools(erased, names, standing)
+            found = diagnosis.unknown_tools(erased, session.names, standing)
         return found, erased
 
     def _compile(self, code: str, meta: str) -> list[diagnosis.Diagnostic]:
@@ -277,9 +282,8 @@ class Worker:
         if found:
             return json.dumps({"rejected": found}).encode("utf-8", "replace")
         meta = diagnosis.remember(erased)
-        names = session.learn(head["names"])
         bigs = json.dumps(head["bigs"])
-        session.guest.ask(BEGIN, _beginning(names, inputs, bigs, meta, erased.has_value, head["calls"]))
+        session.guest.ask(BEGIN, _beginning(session.news(), inputs, bigs, meta, erased.has_value, head["calls"]))
         made = session.guest.evaluate(diagnosis.PREFIX + erased.code)
         if isinstance(made, bytes):
             return placed(made, compiling=True)
@@ -295,7 +299,8 @@ def _beginning(names: str, inputs: str, bigs: str, meta: str, value: bool, calls
 def _resume(session: Session, head: dict[str, Any], settled: str) -> bytes:
     if session.promise == 0:
         raise GuestCrashed("nothing is suspended")
-    names, bigs = session.learn(head["names"]), json.dumps(head["bigs"])
+    session.learn(head["names"])
+    names, bigs = session.news(), json.dumps(head["bigs"])
     session.guest.ask(SETTLE, f'{{"settled":{settled},"bigs":{bigs},"names":{names},"calls":{head["calls"]}}}')
     return session.step()
 

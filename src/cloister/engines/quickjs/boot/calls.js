@@ -9,7 +9,7 @@ let failure = null;         // what a timer's callback threw
 const announce = (record, piece) => {
   if (fresh.length >= MAX_CALLS) throw new PRangeError("more than " + MAX_CALLS + " calls at once: await some of them first");
   record.number = ++made;
-  record.piece = "{\"number\":" + made + "," + piece + "}";
+  record.piece = '{"number":' + made + "," + piece + "}";
   freshSize += record.piece.length;
   fresh[fresh.length] = record;
   mapSet(pending, made, record);
@@ -27,22 +27,22 @@ const argumentsText = (args) => {
   if (count === 0) return '"args":[]';
   const pieces = list();
   for (let i = 0; i < count; i++) pieces[i] = encode(args[i]);
-  if (count === 1 && pieces[0][0] === "{") return "\"kwargs\":" + pieces[0];
-  return "\"args\":[" + join(pieces, ",") + "]";
+  if (count === 1 && pieces[0][0] === "{") return '"kwargs":' + pieces[0];
+  return '"args":[' + join(pieces, ",") + "]";
 };
 
 const note = (name, args) => {
   if (++toolCalls > maxCalls) overspend();
   const { frames, stack } = sites();
-  let piece = "\"name\":" + text(name) + ",";
+  let piece = '"name":' + text(name) + ",";
   try {
     const given = argumentsText(args);
     if (given.length + freshSize > MAX_CALL_SIZE) throw tooLarge("the arguments of the calls made at once are too large");
-    piece += "\"size\":" + given.length + "," + given;
+    piece += '"size":' + given.length + "," + given;
   } catch (error) {
     const refusal = refusalOf(error);
     if (refusal === null) throw error;
-    piece += "\"refused\":{\"message\":" + text(refusal.message) + ",\"hint\":" + text(refusal.hint) + "}";
+    piece += '"refused":{"message":' + text(refusal.message) + ',"hint":' + text(refusal.hint) + "}";
   }
   return new P((resolve, reject) => announce({ __proto__: null, resolve, reject, name, frames, stack }, piece));
 };
@@ -51,7 +51,7 @@ const seconds = (ms) => {
   const given = +ms;
   return numberText(given > 0 && given - given === 0 ? given / 1000 : 0);
 };
-const timer = (record, ms) => announce(record, "\"name\":\"sleep\",\"kind\":\"timer\",\"args\":[" + seconds(ms) + "]");
+const timer = (record, ms) => announce(record, '"name":"sleep","kind":"timer","args":[' + seconds(ms) + "]");
 
 const callError = (record, given) => {
   const error = new PError(given.message);

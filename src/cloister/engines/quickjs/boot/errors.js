@@ -32,7 +32,7 @@ const onTrace = (error, sites) => {
     const file = CallSite.file(site), line = CallSite.line(site), column = CallSite.column(site);
     if (file !== "eval_script") continue; // ours: the boot source is evaluated like the text given to eval()
     text += "\n    at " + name + " (cell:" + (line - 1) + ":" + column + ")";
-    frames += "" + name + "\t" + line + "\t" + column + "\n";
+    frames += name + "\t" + line + "\t" + column + "\n";
   }
   let head = "";
   try {

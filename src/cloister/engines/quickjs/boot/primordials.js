@@ -2,7 +2,8 @@
 //
 // Programs share this realm and may rewrite every global and every prototype in it. So nothing in these files looks
 // anything up on a global or a prototype after boot: primordials are captured here, lists have no prototype, and there
-// is no spread, no `for of`, no array destructuring and no regular expression (each of them reads a prototype).
+// is no spread, no `for of`, no array destructuring, no regular expression and no template text (each of them reads a
+// prototype; QuickJS makes `${a}` a call of String.prototype.concat).
 // The parts are joined, in the order that engine.py lists, into one function of `send`, `overflow` and `overspend`.
 
 const G = globalThis;
@@ -14,7 +15,7 @@ const { isView } = ArrayBuffer;
 const { max, min, floor, trunc } = Math;
 const P = Promise, PError = Error, PTypeError = TypeError, PRangeError = RangeError, PBigInt = BigInt;
 const PProxy = Proxy, PMap = Map, PWeakMap = WeakMap;
-const ObjectProto = Object.prototype, ArrayProto = Array.prototype, FunctionProto = Function.prototype;
+const ObjectProto = Object.prototype, FunctionProto = Function.prototype;
 const ErrorProto = Error.prototype, InternalErrorProto = InternalError.prototype, PromiseProto = Promise.prototype;
 
 const method = (f) => (self, a, b, c) => apply(f, self, [a, b, c]);

@@ -57,7 +57,7 @@ const errorReport = (thrown) => {
   if (object && brand(isError, thrown) && isError(thrown)) {
     name = read(thrown, "name") || "Error";
     const told = read(thrown, "message") || "";
-    message = fault !== null || told === "" ? told || name : "" + name + ": " + told;
+    message = fault !== null || told === "" ? told || name : name + ": " + told;
     hint = hintFor(name, told);
   } else {
     let seen = "a value";
@@ -66,8 +66,8 @@ const errorReport = (thrown) => {
     hint = "throw an Error, so that its place is known";
   }
   if (fault !== null) { code = fault.code; hint = fault.hint || ""; }
-  const parts = "\"name\":" + text(cut(name)) + ",\"message\":" + text(cut(message)) + ",\"frames\":" + text(frames) + ",\"hint\":" + text(cut(hint));
-  return "{\"error\":{" + parts + ",\"code\":" + text(code) + "},\"meta\":" + (meta === "" ? "null" : meta) + ",\"calls\":";
+  const parts = '"name":' + text(cut(name)) + ',"message":' + text(cut(message)) + ',"frames":' + text(frames) + ',"hint":' + text(cut(hint));
+  return '{"error":{' + parts + ',"code":' + text(code) + '},"meta":' + (meta === "" ? "null" : meta) + ',"calls":';
 };
 
 const failed = (thrown) => {
@@ -123,18 +123,18 @@ return [
     const calls = freshCalls(), numbers = list();
     mapEach(pending, (_, number) => { numbers[numbers.length] = number; });
     if (numbers.length === 0) { forget(); return '{"deadlock":true}'; }
-    return "{\"wait\":[" + join(numbers, ",") + "],\"calls\":" + calls + "}";
+    return '{"wait":[' + join(numbers, ",") + '],"calls":' + calls + "}";
   },
   // finished: the program's value
   (envelope) => {
     if (failure !== null) return failed(failure.error);
     let report;
     try {
-      report = "{\"done\":" + (wantsValue ? encode(envelope.value) : "null") + ",\"calls\":";
+      report = '{"done":' + (wantsValue ? encode(envelope.value) : "null") + ',"calls":';
     } catch (error) {
       const refusal = refusalOf(error);
       if (refusal === null) return failed(error);
-      report = "{\"refused\":{\"code\":\"" + refusal.code + "\",\"message\":" + text(refusal.message) + ",\"hint\":" + text(refusal.hint) + "},\"calls\":";
+      report = '{"refused":{"code":"' + refusal.code + '","message":' + text(refusal.message) + ',"hint":' + text(refusal.hint) + '},"calls":';
     }
     report += freshCalls() + "}";
     forget();

@@ -24,9 +24,9 @@ const show = (root) => {
   const block = (open, parts, close, indent) => {
     if (parts.length === 0) return open + close;
     const line = join(parts, ", ");
-    if (line.length <= LINE && indexOf(line, "\n") < 0) return "" + open + " " + line + " " + close;
+    if (line.length <= LINE && indexOf(line, "\n") < 0) return open + " " + line + " " + close;
     const pad = repeat(" ", indent + 2);
-    return "" + open + "\n" + pad + join(parts, ",\n" + pad) + "\n" + repeat(" ", indent) + close;
+    return open + "\n" + pad + join(parts, ",\n" + pad) + "\n" + repeat(" ", indent) + close;
   };
   const leaf = (value) => {
     switch (typeof value) {
@@ -63,7 +63,7 @@ const show = (root) => {
       case "bytes": label = "bytes "; break;
       case "Error": {
         const stack = own(value, "stack");
-        return typeof stack === "string" && stack !== "" ? stack : "" + dataName(value) + ": " + own(value, "message");
+        return typeof stack === "string" && stack !== "" ? stack : dataName(value) + ": " + own(value, "message");
       }
     }
     if (proto !== null && proto !== ObjectProto && !array && label === "" && kind === "object") {
@@ -78,7 +78,7 @@ const show = (root) => {
     const add = (part) => { if (parts.length < SHOWN_ITEMS && budget > 0) parts[parts.length] = part(); };
     if (kind === "Map") {
       label = "Map(" + (total = mapSize(value)) + ") ";
-      mapEach(value, (item, key) => add(() => "" + walk(key, depth + 1, indent + 2) + " => " + walk(item, depth + 1, indent + 2)));
+      mapEach(value, (item, key) => add(() => walk(key, depth + 1, indent + 2) + " => " + walk(item, depth + 1, indent + 2)));
     } else if (kind === "Set") {
       label = "Set(" + (total = setSize(value)) + ") ";
       setEach(value, (item) => add(() => walk(item, depth + 1, indent + 2)));
@@ -92,7 +92,7 @@ const show = (root) => {
         const found = getOwnPropertyDescriptor(value, keys[i]);
         if (found === undefined) continue;
         const part = found.get !== undefined || found.set !== undefined ? "[Getter/Setter]" : walk(found.value, depth + 1, indent + 2);
-        add(() => "" + keyText(keys[i]) + ": " + part);
+        add(() => keyText(keys[i]) + ": " + part);
         budget -= keys[i].length;
       }
     }
@@ -117,7 +117,7 @@ const format = (args) => {
       if (next >= args.length || indexOf("sdifjoOc", mark) < 0 || mark === "") { line += "%" + piece; continue; }
       const value = args[next++], rest = slice(piece, 1);
       if (mark === "s") line += shown(value) + rest;
-      else if (mark === "d" || mark === "i" || mark === "f") line += (typeof value === "bigint" ? "" + bigIntText(value) + "n" : mark === "i" ? trunc(+value) : +value) + rest;
+      else if (mark === "d" || mark === "i" || mark === "f") line += (typeof value === "bigint" ? bigIntText(value) + "n" : mark === "i" ? trunc(+value) : +value) + rest;
       else if (mark === "j") line += encode(value) + rest;
       else if (mark === "c") line += rest;
       else line += show(value) + rest;

@@ -1,6 +1,6 @@
 // Part 3: values that cross. Out: one JSON text or a refusal, within bounds, whatever the program built. In: exact.
 
-const MAX_DEPTH = 128, MAX_NODES = 200000, MAX_SIZE = 4 << 20, SAFE = 9007199254740991;
+const MAX_DEPTH = 128, MAX_NODES = 200000, MAX_SIZE = 4 << 20, SAFE = 9007199254740991, SHARED_FROM = 1000;
 const refusals = new PWeakMap();
 const refuse = (code, message, hint) => {
   const refusal = { __proto__: null };
@@ -39,9 +39,9 @@ const isError = (value) => {
 
 const numberText = (value) => {
   if (value === 0) return 1 / value < 0 ? "-0.0" : "0";
-  if (value - value !== 0) throw unwritable("" + value + " is not a JSON number", "replace it by null or by text before it leaves the cell");
+  if (value - value !== 0) throw unwritable(value + " is not a JSON number", "replace it by null or by text before it leaves the cell");
   // Past what a number holds exactly its digits are rounded ones: it leaves as a float, never as a wrong integer.
-  return (value > SAFE || value < -SAFE) && value < 1e21 && value > -1e21 ? "" + value + ".0" : "" + value;
+  return (value > SAFE || value < -SAFE) && value < 1e21 && value > -1e21 ? value + ".0" : "" + value;
 };
 
 const bigIntText = (value) => {
@@ -49,10 +49,43 @@ const bigIntText = (value) => {
   return bigText(value);
 };
 
+// How many parts a value has once written out, each object looked at once however often it is shared: sixty lists that
+// each hold the next one twice are too many, and that must not take as long as writing them.
+const measure = (root) => {
+  const sizes = new PWeakMap();
+  const owners = list(), names = list(), places = list(), sums = list();
+  let depth = 0, opened = 0;
+  const open = (value) => {
+    owners[depth] = value; names[depth] = isArray(value) ? null : enumerableKeys(value); places[depth] = 0; sums[depth] = 1;
+    depth++; opened++;
+  };
+  open(root);
+  while (depth > 0) {
+    const top = depth - 1, owner = owners[top], keys = names[top];
+    const place = places[top]++;
+    if (place >= (keys === null ? owner.length : keys.length)) {
+      weakSet(sizes, owner, sums[top]);
+      depth--;
+      if (depth > 0) sums[depth - 1] += sums[top];
+    } else {
+      const found = getOwnPropertyDescriptor(owner, keys === null ? place : keys[place]);
+      const item = found === undefined ? undefined : found.value;
+      const size = typeof item === "object" && item !== null ? weakGet(sizes, item) : 1;
+      if (size !== undefined) sums[top] += size;
+      else if (depth < MAX_DEPTH && opened < MAX_NODES) open(item);
+      else sums[top]++;
+    }
+    if (sums[max(0, depth - 1)] > MAX_NODES) return MAX_NODES + 1;
+  }
+  return sums[0];
+};
+
 // One JSON text for a value, or a refusal. Iterative, because the guest's stack is the program's to fill.
 const encode = (root) => {
   const out = list();
   const owners = list(), names = list(), places = list();
+  const seen = new PWeakMap();
+  let measured = false;
   let size = 0, nodes = 0, depth = 0;
 
   const where = () => {
@@ -68,18 +101,26 @@ const encode = (root) => {
     if (size > MAX_SIZE) throw tooLarge("the value takes more than " + MAX_SIZE + " bytes once written out");
     out[out.length] = piece;
   };
+  const tooMany = () => tooLarge("the value has more than " + MAX_NODES + " parts once written out");
   const enter = (value, keys) => {
-    for (let i = 0; i < depth; i++) {
-      if (owners[i] === value) throw unwritable("the value contains itself", "JSON has no way to write a circular value");
+    if (depth >= MAX_DEPTH) {
+      // A circle is as deep as one likes, and nothing else needs to be searched for one.
+      for (let i = 0; i < depth; i++) {
+        if (owners[i] === value) throw unwritable("the value contains itself", "JSON has no way to write a circular value");
+      }
+      throw tooLarge("the value is nested deeper than " + MAX_DEPTH + " levels");
     }
-    if (depth >= MAX_DEPTH) throw tooLarge("the value is nested deeper than " + MAX_DEPTH + " levels");
-    if (nodes + (keys === null ? value.length : keys.length) > MAX_NODES) throw tooLarge("the value has more than " + MAX_NODES + " parts once written out");
+    if (nodes + (keys === null ? value.length : keys.length) > MAX_NODES) throw tooMany();
+    if (!measured && nodes > SHARED_FROM && weakHas(seen, value)) {
+      measured = true;
+      if (measure(root) > MAX_NODES) throw tooMany();
+    }
     owners[depth] = value; names[depth] = keys; places[depth] = 0;
     depth++;
     put(keys === null ? "[" : "{");
   };
   const emit = (value, prefix) => {
-    if (++nodes > MAX_NODES) throw tooLarge("the value has more than " + MAX_NODES + " parts once written out");
+    if (++nodes > MAX_NODES) throw tooMany();
     for (let converted = false; ; converted = true) {
       switch (typeof value) {
         case "string":
@@ -89,29 +130,29 @@ const encode = (root) => {
         case "boolean": return put(prefix + (value ? "true" : "false"));
         case "undefined": return put(prefix + "null");
         case "bigint": return put(prefix + bigIntText(value));
-        case "function": throw unwritable("" + where() + " is a function, which cannot be written in JSON", "return data, not a function");
-        case "symbol": throw unwritable("" + where() + " is a symbol, which cannot be written in JSON", "use text instead");
+        case "function": throw unwritable(where() + " is a function, which cannot be written in JSON", "return data, not a function");
+        case "symbol": throw unwritable(where() + " is a symbol, which cannot be written in JSON", "use text instead");
       }
       if (value === null) return put(prefix + "null");
       const proto = getPrototypeOf(value);
-      const array = proto === ArrayProto || isArray(value);
+      const array = isArray(value);
       if (!array && proto !== ObjectProto && proto !== null) {
         const kind = kindOf(value, proto);
         switch (kind) {
           case "Date": {
             const time = getTime(value);
-            if (time !== time) throw unwritable("" + where() + " is an invalid Date", "check the text that it was made from");
+            if (time !== time) throw unwritable(where() + " is an invalid Date", "check the text that it was made from");
             return put(prefix + text(toISO(value)));
           }
-          case "Promise": throw unwritable("" + where() + " is a Promise", "add `await` in front of the call that made it");
-          case "Map": throw unwritable("" + where() + " is a Map", "use Object.fromEntries(map)");
-          case "bytes": throw unwritable("" + where() + " holds raw bytes", "use Array.from(bytes), or encode it as text");
-          case "RegExp": case "weak reference": throw unwritable("" + where() + " is a " + kind, "return plain data");
+          case "Promise": throw unwritable(where() + " is a Promise", "add `await` in front of the call that made it");
+          case "Map": throw unwritable(where() + " is a Map", "use Object.fromEntries(map)");
+          case "bytes": throw unwritable(where() + " holds raw bytes", "use Array.from(bytes), or encode it as text");
+          case "RegExp": case "weak reference": throw unwritable(where() + " is a " + kind, "return plain data");
           case "Number": value = numberOf(value); continue;
           case "String": value = stringOf(value); continue;
           case "Boolean": value = booleanOf(value); continue;
           case "Set": {
-            if (setSize(value) > MAX_NODES) throw tooLarge("the value has more than " + MAX_NODES + " parts once written out");
+            if (setSize(value) > MAX_NODES) throw tooMany();
             const items = [];
             setEach(value, (item) => { defineProperty(items, items.length, { __proto__: null, value: item, writable: true, enumerable: true, configurable: true }); });
             put(prefix);
@@ -140,6 +181,7 @@ const encode = (root) => {
     if (place >= (keys === null ? owner.length : keys.length)) {
       put(keys === null ? "]" : "}");
       depth--;
+      if (!measured && nodes > SHARED_FROM) weakSet(seen, owner, true);
       continue;
     }
     const last = out[out.length - 1];
