@@ -20,7 +20,7 @@ from cloister.gate import Budget, Gate, Outcome
 from cloister.ports.engine import Call, Raised, Returned
 from cloister.tools import Tool, ToolError, ToolRegistry
 
-SECRET = "db-password-hunter2"  # noqa: S105
+SECRET = "db-password-hunter2"
 
 pytestmark = pytest.mark.anyio
 
@@ -189,7 +189,14 @@ class Opaque(Exception):
 
 @pytest.mark.parametrize(
     "raised",
-    [ValueError(SECRET), KeyError(SECRET), Opaque(SECRET), TimeoutError(SECRET), OSError(5, SECRET), StopIteration(SECRET)],
+    [
+        ValueError(SECRET),
+        KeyError(SECRET),
+        Opaque(SECRET),
+        TimeoutError(SECRET),
+        OSError(5, SECRET),
+        StopIteration(SECRET),
+    ],
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.parametrize("kind", ["async", "sync"])

@@ -14,7 +14,11 @@ class Door:
         self._came = asyncio.Condition()
         self._open = asyncio.Event()
         self.tool = Tool(
-            self._knock, name=name, idempotent=idempotent, limits=CapabilityLimits(timeout_ms=60_000), side_effect="write"
+            self._knock,
+            name=name,
+            idempotent=idempotent,
+            limits=CapabilityLimits(timeout_ms=60_000),
+            side_effect="write",
         )
 
     async def _knock(self, n: int = 0) -> int:

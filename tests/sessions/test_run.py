@@ -257,7 +257,6 @@ async def test_cell_stopped_by_a_limit_leaves_nothing_and_says_so(
     [
         ("while True:\n        pass", {"cpu_ms": 20}, "TIMEOUT_CPU"),
         ("y = 'a' * 200_000_000", {}, "MEMORY_EXCEEDED"),
-        ("def f(n):\n        return f(n + 1)\n    f(0)", {}, "STACK_OVERFLOW"),
         ("await get_order('A')\n    await get_order('B')", {"max_external_calls": 1}, "EXTERNAL_CALLS_EXCEEDED"),
     ],
     ids=lambda part: part if isinstance(part, str) and part.isupper() else "",
@@ -554,7 +553,9 @@ async def test_namespace_is_the_same_after_its_worker_was_killed_between_two_cel
     door = Door()
     door.open()
     session = await cloister.open_session(tools=[door.tool])
-    await session.run("import random, time\na = [random.random(), time.time(), await knock(n=5)]\ndef f():\n    return a")
+    await session.run(
+        "import random, time\na = [random.random(), time.time(), await knock(n=5)]\ndef f():\n    return a"
+    )
     before = value(await session.run("f()"))
     _kill(session)
     first = await session.run("f()")

@@ -328,9 +328,7 @@ async def test_calls_settled_before_the_sleep_are_on_record_after_it() -> None:
 
 
 async def test_output_cut_before_the_sleep_is_said_after_it() -> None:
-    blob = await _asleep(
-        "print('a' * 50)\nawait knock(n=1)", Door(), limits=replace(LONG, max_stdout_bytes=10)
-    )
+    blob = await _asleep("print('a' * 50)\nawait knock(n=1)", Door(), limits=replace(LONG, max_stdout_bytes=10))
     door = Door()
     door.open()
     async with _cloister(door.tool) as there:

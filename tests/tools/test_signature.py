@@ -3,13 +3,13 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, Optional
+from typing import Annotated, Any, Literal, NotRequired, Optional
 
 import pytest
 from pydantic import BaseModel, Field
 
 # Python 3.11: its own TypedDict does not tell pydantic which keys may be missing.
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from cloister.core.errors import InvalidInput
 from cloister.core.value import Json
@@ -148,7 +148,12 @@ def hidden(_a: int) -> None: ...
 
 @pytest.mark.parametrize(
     ("handler", "reason"),
-    [(positional, "positional-only"), (star, "variadic positional"), (double, "variadic keyword"), (hidden, "underscore")],
+    [
+        (positional, "positional-only"),
+        (star, "variadic positional"),
+        (double, "variadic keyword"),
+        (hidden, "underscore"),
+    ],
 )
 def test_parameter_that_cannot_be_given_by_name_is_refused_with_the_reason(
     handler: Callable[..., Any], reason: str

@@ -28,21 +28,27 @@ class IdSource:
     def __init__(self, now_ms: Callable[[], int], chance: Callable[[int], bytes] = os.urandom) -> None:
         self._now_ms = now_ms
         self._chance = chance
-        self._last = 0
-        # Ids are also made in worker threads; two of them must never read the same `_last`.
+        self._stamp = -1
+        self._head = ""
+        self._tail = 0
+        # Ids are also made in worker threads; two of them must never get the same.
         self._lock = threading.Lock()
 
     def new(self, prefix: str) -> str:
         with self._lock:
-            stamp = self._now_ms() << 80
-            if stamp > self._last:
+            now_ms = self._now_ms()
+            if now_ms > self._stamp:
+                self._stamp, self._head = now_ms, _letters(now_ms, 50)
                 # The top bit stays clear: room to count up within the millisecond.
-                self._last = stamp | (int.from_bytes(self._chance(10), "big") >> 1)
+                self._tail = int.from_bytes(self._chance(10), "big") >> 1
             else:
-                self._last += 1
-            value = self._last
-        # 130 bits in 13 pairs of 10 bits: half the work of 26 single characters.
-        return prefix + "".join([_PAIRS[(value >> shift) & 1023] for shift in range(120, -1, -10)])
+                self._tail += 1
+            return prefix + self._head + _letters(self._tail, 80)
+
+
+def _letters(value: int, bits: int) -> str:
+    """Base 32, two characters at a time: half the work of one by one."""
+    return "".join([_PAIRS[(value >> shift) & 1023] for shift in range(bits - 10, -1, -10)])
 
 
 def check_session_id(value: object) -> SessionId:

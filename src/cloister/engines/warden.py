@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject
@@ -18,6 +19,7 @@ Verdict = Literal["TIMEOUT_WALL", "TIMEOUT_CPU", "INTERRUPTED"]
 
 # The interpreter's own limit should speak first, as it knows where the program was.
 CPU_GRACE_MS = 100.0
+_ROUND_SECONDS = 0.02
 
 _MESSAGES: dict[str, tuple[str, str | None]] = {
     "TIMEOUT_WALL": ("the program ran longer than its wall time", "do less in one cell, or ask for a larger wall_ms"),
@@ -27,6 +29,47 @@ _MESSAGES: dict[str, tuple[str, str | None]] = {
     ),
     "INTERRUPTED": ("the program was stopped by its host", None),
 }
+
+
+class _Rounds:
+    """Looks after every worker that is watched, fifty times a second, while there is one.
+
+    A timer for each step would cost more than all the rest of the watching.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._watched: set[Warden] = set()
+        self._walking = False
+
+    def add(self, warden: "Warden") -> None:
+        self._watched.add(warden)
+        warden.rounds = self
+        if not self._walking:
+            self._walking = True
+            self._loop.call_later(_ROUND_SECONDS, self._walk)
+
+    def remove(self, warden: "Warden") -> None:
+        self._watched.discard(warden)
+        warden.rounds = None
+
+    def _walk(self) -> None:
+        now = time.monotonic()
+        for warden in tuple(self._watched):
+            warden.look(now)
+        self._walking = bool(self._watched)
+        if self._walking:
+            self._loop.call_later(_ROUND_SECONDS, self._walk)
+
+
+_rounds: "WeakKeyDictionary[asyncio.AbstractEventLoop, _Rounds]" = WeakKeyDictionary()
+
+
+def _rounds_of(loop: asyncio.AbstractEventLoop) -> _Rounds:
+    found = _rounds.get(loop)
+    if found is None:
+        found = _rounds[loop] = _Rounds(loop)
+    return found
 
 
 class Warden:
@@ -41,7 +84,8 @@ class Warden:
         except OSError:
             self._status = None
         self.verdict: Verdict | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self.rounds: _Rounds | None = None
+        self._ends = self._cpu_ends = math.inf
         self._closed = False
         self._peak = 0
 
@@ -86,32 +130,22 @@ class Warden:
 
     def watch(self, wall_ms: float, cpu_ms: float) -> None:
         """From now on: kill after `wall_ms`, or once the worker has used `cpu_ms` more and the grace."""
-        loop = asyncio.get_running_loop()
-        self.rest()
         self.verdict = None
-        ends = loop.time() + wall_ms / 1000
-        cpu_ends = self.cpu_ms() + cpu_ms + CPU_GRACE_MS
-        self._arm(loop, ends, cpu_ends)
+        self._ends = time.monotonic() + wall_ms / 1000
+        self._cpu_ends = self.cpu_ms() + cpu_ms + CPU_GRACE_MS
+        _rounds_of(asyncio.get_running_loop()).add(self)
 
-    def _arm(self, loop: asyncio.AbstractEventLoop, ends: float, cpu_ends: float) -> None:
-        # A process cannot use more processor time than time passes (it has one thread that computes), so the
-        # next moment worth looking at is when the rest of its budget could be gone.
-        rest = (cpu_ends - self.cpu_ms()) / 1000
-        self._timer = loop.call_at(min(ends, loop.time() + max(rest, 0.001)), self._look, loop, ends, cpu_ends)
-
-    def _look(self, loop: asyncio.AbstractEventLoop, ends: float, cpu_ends: float) -> None:
-        if loop.time() >= ends:
+    def look(self, now: float) -> None:
+        """Kill the worker if its time is up."""
+        if now >= self._ends:
             self.kill("TIMEOUT_WALL")
-        elif self.cpu_ms() >= cpu_ends:
+        elif self.cpu_ms() >= self._cpu_ends:
             self.kill("TIMEOUT_CPU")
-        else:
-            self._arm(loop, ends, cpu_ends)
 
     def rest(self) -> None:
         """The step is over: stop watching."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self.rounds is not None:
+            self.rounds.remove(self)
 
     def kill(self, verdict: Verdict | None = None) -> None:
         if verdict is not None and self.verdict is None:

@@ -31,6 +31,6 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
-def moment(clock: Clock) -> datetime:
-    """The clock's time as a datetime in UTC."""
-    return datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+def moment(now_ms: int) -> datetime:
+    """A clock's milliseconds as a datetime in UTC."""
+    return datetime.fromtimestamp(now_ms / 1000, UTC)

@@ -90,7 +90,7 @@ class Session:
         self._namespace = Namespace(options.limits, seed, origin.state if origin is not None else None)
         # A cell that sleeps in the namespace's bytes and must be taken up before anything else runs.
         self._asleep: Mapping[str, Any] | None = origin.cell if origin is not None else None
-        self._created = self._used = moment(clock)
+        self._created_ms = self._used_ms = clock.now_ms()
         self._closed = False
         # One cell at a time, in the order in which they were asked for.
         self._order = asyncio.Lock()
@@ -132,8 +132,8 @@ class Session:
     def meta(self) -> SessionMeta:
         return SessionMeta(
             id=self.id,
-            created_at=self._created,
-            last_used_at=self._used,
+            created_at=moment(self._created_ms),
+            last_used_at=moment(self._used_ms),
             language=self.language,
             limits=self.limits,
             title=self._options.title,
@@ -163,7 +163,7 @@ class Session:
         program, bounds = prepared
         async with self._order:
             self._check_open()
-            self._used = moment(self._clock)
+            self._used_ms = self._clock.now_ms()
             if self._asleep is not None:
                 return self._refused(_ASLEEP)
             cell = self._cell(program, bounds, on_output)
@@ -184,7 +184,7 @@ class Session:
             asleep = self._asleep
             if asleep is None:
                 return self._refused(ErrorObject(Code.INVALID_INPUT, "no cell sleeps in this session"))
-            self._used = moment(self._clock)
+            self._used_ms = self._clock.now_ms()
             cell = wake(asleep, self._current_catalog(), self.limits, self._clock.now_ms())
             cell.output.listen(on_output)
             interpreter = await self._seats.take(self._namespace)
@@ -426,7 +426,7 @@ class Session:
             engine_version=engine.version,
             limits=self.limits,
             capabilities=self._capabilities(),
-            created_at=format_time(moment(self._clock)),
+            created_at=format_time(moment(self._clock.now_ms())),
             state=state,
             cell=cell,
             seed=self._namespace.seed,

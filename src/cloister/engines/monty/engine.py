@@ -16,7 +16,7 @@ from cloister.core.limits import SessionLimits
 from cloister.engines.confinement import discard_launcher, probe, write_launcher
 from cloister.engines.monty.checker import Checker
 from cloister.engines.monty.features import UNSUPPORTED
-from cloister.engines.monty.interpreter import MontyInterpreter
+from cloister.engines.monty.interpreter import MontyInterpreter, Traffic
 from cloister.engines.monty.lane import Lane
 from cloister.engines.warden import Warden
 
@@ -43,6 +43,7 @@ class MontyEngine:
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._launcher: Path | None = None
         self._binary = monty_binary()
+        self._traffic = Traffic()
 
     @property
     def capacity(self) -> int:
@@ -130,7 +131,9 @@ class MontyEngine:
             self._open.discard(interpreter)
             self._lanes.append(lane)
 
-        interpreter = MontyInterpreter(session, limits, lane, Warden(session.worker_pid), self._checker, on_close)
+        interpreter = MontyInterpreter(
+            session, limits, lane, Warden(session.worker_pid), self._checker, self._traffic, on_close
+        )
         interpreter.bind_modules(modules)
         self._open.add(interpreter)
         if state is not None:

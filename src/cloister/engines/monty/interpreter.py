@@ -9,6 +9,7 @@ import asyncio
 import datetime
 import json
 import struct
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -43,6 +44,15 @@ from cloister.ports.engine import (
 _HEADER = struct.Struct("<4sI")
 _MAGIC = b"CMY1"
 _FUTURE: Any = {"future": ...}
+# How long the loop may stand still for a lone step: less than any timer is exact.
+_MOMENT = 0.0005
+
+
+class Traffic:
+    """How many steps of one engine are under way."""
+
+    def __init__(self) -> None:
+        self.under_way = 0
 
 
 class MontyInterpreter:
@@ -53,6 +63,7 @@ class MontyInterpreter:
         lane: Lane,
         warden: Warden,
         checker: Checker,
+        traffic: Traffic,
         on_close: Callable[[bool], Any],
     ) -> None:
         self._session: Any = session
@@ -60,6 +71,8 @@ class MontyInterpreter:
         self._lane = lane
         self._warden = warden
         self._checker = checker
+        self._traffic = traffic
+        self._brisk = True
         self._on_close = on_close
         self._snapshot: Any = None
         self._dead = False
@@ -70,6 +83,7 @@ class MontyInterpreter:
         self._made = 0
         self._calls = 0
         self._bytes = 0
+        self._cpu_before = 0.0
         self._numbers: dict[int, int] = {}
         self._waiting: dict[int, Call] = {}
         self._announced: set[int] = set()
@@ -146,10 +160,15 @@ class MontyInterpreter:
             return Failed(self._crash_error(""), fatal=True)
         self._turn = turn
         self._bytes = 0
-        before = warden.cpu_ms()
-        future = self._lane.do(work)
+        began = time.monotonic()
+        self._cpu_before = warden.cpu_ms()
         warden.watch(turn.wall_ms, turn.cpu_ms)
+        self._traffic.under_way += 1
+        future = self._lane.do(work)
         try:
+            if self._brisk and self._traffic.under_way == 1:
+                # A lone short step, as most are: a moment's wait here is shorter than the way through the loop.
+                future.wait_here(_MOMENT)
             step = await future
         except asyncio.CancelledError:
             # The lane is busy until its worker answers or dies; a cancelled caller must leave it free.
@@ -158,24 +177,23 @@ class MontyInterpreter:
             raise
         except (monty.MontyCrashedError, RuntimeError) as crash:
             self._dead = True
-            step = Failed(self._crash_error(str(crash)), fatal=True)
+            step = Failed(self._crash_error(str(crash)), fatal=True, usage=self._usage())
         finally:
+            self._traffic.under_way -= 1
             warden.rest()
         if warden.verdict is not None and not self._dead:
             # The answer was on its way when the time was up: the worker is dead all the same.
-            step = Failed(self._crash_error(""), fatal=True, calls=() if isinstance(step, Suspended) else step.calls)
+            step = Failed(self._crash_error(""), fatal=True, usage=step.usage)
         if isinstance(step, Failed) and step.fatal:
             self._dead = True
-        cpu_ms = max(warden.cpu_ms() - before, 0.0)
-        usage = Usage(cpu_ms, warden.peak_bytes(cpu_ms))
-        match step:
-            case Suspended():
-                return Suspended(step.calls, step.awaiting, usage)
-            case Finished():
-                self._context = context_after(self._context, self._code)
-                return Finished(step.value, step.calls, usage)
-            case Failed():
-                return Failed(step.error, step.fatal, step.calls, usage, step.diagnostics)
+        self._brisk = time.monotonic() - began < _MOMENT
+        if isinstance(step, Finished):
+            self._context = context_after(self._context, self._code)
+        return step
+
+    def _usage(self) -> Usage:
+        cpu_ms = max(self._warden.cpu_ms() - self._cpu_before, 0.0)
+        return Usage(cpu_ms, self._warden.peak_bytes(cpu_ms))
 
     def _crash_error(self, crash: str) -> ErrorObject:
         verdict = self._warden.verdict
@@ -202,7 +220,7 @@ class MontyInterpreter:
         except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
             return self._failed(error)
         except monty.MontyConversionError as error:
-            return Failed(ErrorObject(Code.INVALID_INPUT, str(error)))
+            return self._fail(ErrorObject(Code.INVALID_INPUT, str(error)))
 
     def _go_on(self) -> Step:
         snapshot, self._snapshot = self._snapshot, None
@@ -232,7 +250,7 @@ class MontyInterpreter:
                         else:
                             snapshot = self._answer_os(snapshot)
                     elif self._calls >= cast("Turn", self._turn).max_calls and self._is_tool(snapshot):
-                        return Failed(faults.too_many_calls(self._calls), fatal=True, calls=self._leftover())
+                        return self._fail(faults.too_many_calls(self._calls), fatal=True)
                     else:
                         snapshot = self._answer_call(snapshot)
                 case monty.NameLookupSnapshot():
@@ -258,40 +276,41 @@ class MontyInterpreter:
                 "the program waits for something that nothing can settle",
                 "a call of an earlier cell ended with that cell: make the call again here",
             )
-            return Failed(error, fatal=True)
+            return self._fail(error, fatal=True)
         self._snapshot = snapshot
         # A call counts once something waits for it: in Python a coroutine that nobody awaits does not run.
         new = sorted(awaiting - self._announced)
         self._announced.update(new)
-        return Suspended(tuple(self._waiting[number] for number in new), awaiting)
+        return Suspended(tuple(self._waiting[number] for number in new), awaiting, self._usage())
 
     def _settled(self, number: int) -> None:
         self._answers.pop(number, None)
         self._waiting.pop(number, None)
 
     def _finished(self, complete: Any) -> Step:
-        calls = self._leftover()
         try:
-            return Finished(outward(complete.output)[0], calls)
+            value, _ = outward(complete.output)
         except ValueRefused as refusal:
-            return Failed(ErrorObject(refusal.code, refusal.message, refusal.hint), calls=calls)
+            return self._fail(ErrorObject(refusal.code, refusal.message, refusal.hint))
+        return Finished(value, self._leftover(), self._usage())
+
+    def _fail(self, error: ErrorObject, *, fatal: bool = False) -> Failed:
+        return Failed(error, fatal, self._leftover(), self._usage())
 
     def _failed(self, error: Any) -> Step:
         if faults.is_compile_error(error):
-            return Failed(faults.compile_error(error))
-        calls = self._leftover()
+            return self._fail(faults.compile_error(error))
         text = str(error)
         if text == "SystemExit" or text.startswith("SystemExit:"):
-            return Finished(None, calls)
+            return Finished(None, self._leftover(), self._usage())
         if not self._warden.alive:
             # Monty tells of its worker's end as of an exception of the program; the program had no part in it.
             raise RuntimeError(text)
         if (limit := faults.limit_error(error, self._limits)) is not None:
-            return Failed(limit, fatal=True, calls=calls)
+            return self._fail(limit, fatal=True)
         if (tool := self._raised.get(text)) is not None:
-            return Failed(ErrorObject(tool.code, tool.message, tool.hint, faults.span_of(error)), calls=calls)
-        catalog = cast("Turn", self._turn).catalog
-        return Failed(faults.runtime_error(error, catalog.names), calls=calls)
+            return self._fail(ErrorObject(tool.code, tool.message, tool.hint, faults.span_of(error)))
+        return self._fail(faults.runtime_error(error, cast("Turn", self._turn).catalog.names))
 
     def _leftover(self) -> tuple[Call, ...]:
         calls = tuple(self._waiting.values())

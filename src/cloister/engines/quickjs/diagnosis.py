@@ -6,6 +6,7 @@ the cell that its author wrote, or nothing when the frame belongs to an earlier 
 
 import difflib
 import json
+import re
 from collections.abc import Callable, Collection
 from typing import Any, TypeAlias
 
@@ -19,6 +20,7 @@ PREFIX = "\n"
 ABSENT, OURS, THEIRS = range(3)
 _BUILT_IN = ("print", "sleep")
 _FRAMES = 32
+_WORD = re.compile(r"[\w$]+")
 
 
 def remember(erased: Erased) -> str:
@@ -57,6 +59,11 @@ def _holds(function: list[Any], name: str, at: tuple[int, int]) -> bool:
     # By lines: for what QuickJS keeps no position of, it names the start of the function's line.
     own, line, _, end_line, _ = function
     return (own or "<anonymous>") == name and line <= at[0] <= end_line
+
+
+def mentioned(code: str, names: Collection[str]) -> list[str]:
+    """The tools and namespaces that a cell may mean by a bare name: only those become global variables."""
+    return sorted(set(_WORD.findall(code)) & {name.partition(".")[0] for name in names})
 
 
 def problems(erased: Erased) -> list[Diagnostic]:

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import wasmtime
 
+from cloister.engines.quickjs.exports import Export, bind
+
 _PAGE = 65536
 _SCRATCH = 32768
 _OUT = 64
@@ -144,7 +146,7 @@ class Machine:
 
 
 class Guest:
-    """One instance. `on_output(stream, text)` hears what the program prints, `on_idle()` every poll."""
+    """One instance. `on_output(stream, text)` hears what the program prints on b"o" or b"e", `on_idle()` every poll."""
 
     def __init__(self, machine: Machine, boot: Boot | None, memory_bytes: int) -> None:
         self._machine = machine
@@ -157,9 +159,9 @@ class Guest:
         self._memory: Any = exports["memory"]
         self._stack: Any = exports["__stack_pointer"]
         self._exports: Any = exports
-        self._functions: dict[str, Any] = {}
+        self._functions: dict[str, Export] = {}
         self.budget = Budget(0, 1e9, 1e9, memory_bytes)
-        self.on_output: Callable[[str, bytes], None] = lambda _stream, _text: None
+        self.on_output: Callable[[bytes, bytes], None] = lambda _stream, _text: None
         self.on_idle: Callable[[], None] = lambda: None
         if boot is not None:
             self._boot = boot
@@ -278,10 +280,10 @@ class Guest:
         asked = self.read(name, name_size).decode("utf-8", "replace")
         if asked in _STOPS:
             raise Stop(_STOPS[asked])
-        if asked != "send" or count != 2:
+        if asked != "send" or count != 1:
             raise GuestCrashed("an unknown host call")
-        stream, text = struct.unpack("<2i", self.read(given, 8))
-        self.on_output(self._text(stream).decode(), self._text(text))
+        text = self._text(self._read_i32(given))
+        self.on_output(text[:1], text[1:])
         return self._call("new_undefined")
 
     def on_poll(self) -> int:
@@ -304,10 +306,10 @@ class Guest:
     def _call(self, name: str, *given: int) -> int:
         function = self._functions.get(name)
         if function is None:
-            function = self._functions[name] = self._exports[name]
+            function = self._functions[name] = bind(self._store, self._exports[name])
         self._machine.active = self
         try:
-            return function(self._store, *given)
+            return function(*given)
         except wasmtime.Trap as trap:
             if trap.trap_code == wasmtime.TrapCode.STACK_OVERFLOW:
                 raise Stop("STACK_OVERFLOW") from None

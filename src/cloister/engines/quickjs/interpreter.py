@@ -116,17 +116,21 @@ class QuickJSInterpreter:
         # A verdict from before this step (interrupted while at rest) must not be forgotten by `watch`.
         if self._gone or not worker.alive or warden.verdict is not None:
             return self._lost(warden.verdict, Usage())
-        before = warden.cpu_ms()
+        if len(frame) > frames.TO_WORKER:
+            message = f"the program and its values take more than {frames.TO_WORKER >> 20} MiB"
+            return Failed(ErrorObject(Code.INVALID_INPUT, message, "give it less at once"))
         warden.watch(turn.wall_ms, turn.cpu_ms)
         try:
             _, payload = await worker.ask(frame, frames.STEP, output=turn.sink)
             warden.rest()
             step, dropped = report.read_step(payload, turn.catalog)
         except WorkerLost:
-            return self._lost(warden.verdict, Usage(cpu_ms=max(warden.cpu_ms() - before, 0.0)))
+            # The dead have no processor time: what is known is that all of it was used, or nothing.
+            verdict = self._verdict()
+            return self._lost(verdict, Usage(cpu_ms=turn.cpu_ms if verdict == "TIMEOUT_CPU" else 0.0))
         except frames.FrameError as error:
             worker.misbehaved(str(error))
-            return self._lost(warden.verdict, Usage(cpu_ms=max(warden.cpu_ms() - before, 0.0)))
+            return self._lost(self._verdict(), Usage())
         finally:
             warden.rest()
         if dropped:
@@ -134,6 +138,9 @@ class QuickJSInterpreter:
         if isinstance(step, Failed) and step.fatal:
             self._gone = True
         return step
+
+    def _verdict(self) -> Verdict | None:
+        return self.worker.warden.verdict
 
     def _lost(self, verdict: Verdict | None, usage: Usage) -> Failed:
         self._gone = True

@@ -53,15 +53,14 @@ class Outbox:
         self.total = 0
         self.dropped = 0
 
-    def add(self, stream: str, text: bytes) -> None:
+    def add(self, stream: bytes, text: bytes) -> None:
         if self.total + len(text) > _OUTPUT_BYTES:
             self.dropped += len(text)
             return
         self.total += len(text)
-        name = b"o" if stream == "stdout" else b"e"
-        if name != self._stream:
+        if stream != self._stream:
             self.flush()
-            self._stream = name
+            self._stream = stream
         self._pieces.append(text)
         self._size += len(text)
         if self._size >= _FLUSH_BYTES:
@@ -101,7 +100,8 @@ class Session:
         """Take note of the catalog; None when it is as it was."""
         if names is not None:
             self.names = frozenset(names)
-            self._news = json.dumps(names)
+            # With spaces on both sides, so that each name is found between two of them.
+            self._news = json.dumps(f" {' '.join(names)} " if names else " ")
 
     def news(self) -> str:
         """The catalog as the guest is told of it, once."""
@@ -243,7 +243,7 @@ class Worker:
         guest = Guest(self._machine(256), self._boot, 64 << 20)
         try:
             guest.load(self._boot.live, self._boot.stack_pointer)
-            guest.ask(BEGIN, _beginning("null", "{}", "null", meta, False, 0))
+            guest.ask(BEGIN, _beginning("null", [], "{}", "null", meta, False, 0))
             made = guest.evaluate("await new Promise(() => {});" + diagnosis.PREFIX + code)
             if isinstance(made, int):
                 return []
@@ -283,7 +283,10 @@ class Worker:
             return json.dumps({"rejected": found}).encode("utf-8", "replace")
         meta = diagnosis.remember(erased)
         bigs = json.dumps(head["bigs"])
-        session.guest.ask(BEGIN, _beginning(session.news(), inputs, bigs, meta, erased.has_value, head["calls"]))
+        mentioned = diagnosis.mentioned(erased.code, session.names)
+        begin = _beginning(session.news(), mentioned, inputs, bigs, meta, erased.has_value, head["calls"])
+        if refused := session.guest.ask(BEGIN, begin):
+            return placed(refused)
         made = session.guest.evaluate(diagnosis.PREFIX + erased.code)
         if isinstance(made, bytes):
             return placed(made, compiling=True)
@@ -291,9 +294,13 @@ class Worker:
         return session.step()
 
 
-def _beginning(names: str, inputs: str, bigs: str, meta: str, value: bool, calls: int) -> str:
-    flag = "true" if value else "false"
-    return f'{{"names":{names},"inputs":{inputs},"bigs":{bigs},"meta":{meta},"value":{flag},"calls":{calls}}}'
+def _beginning(names: str, mentioned: list[str], inputs: str, bigs: str, meta: str, value: bool, calls: int) -> str:
+    """What the guest is told before a cell runs. `inputs` is the host's own JSON, passed on unread."""
+    flag, globals_ = "true" if value else "false", json.dumps(mentioned)
+    return (
+        f'{{"names":{names},"mentioned":{globals_},"inputs":{inputs},"bigs":{bigs},'
+        f'"meta":{meta},"value":{flag},"calls":{calls}}}'
+    )
 
 
 def _resume(session: Session, head: dict[str, Any], settled: str) -> bytes:
@@ -301,7 +308,9 @@ def _resume(session: Session, head: dict[str, Any], settled: str) -> bytes:
         raise GuestCrashed("nothing is suspended")
     session.learn(head["names"])
     names, bigs = session.news(), json.dumps(head["bigs"])
-    session.guest.ask(SETTLE, f'{{"settled":{settled},"bigs":{bigs},"names":{names},"calls":{head["calls"]}}}')
+    given = f'{{"settled":{settled},"bigs":{bigs},"names":{names},"calls":{head["calls"]}}}'
+    if refused := session.guest.ask(SETTLE, given):
+        return placed(refused)
     return session.step()
 
 

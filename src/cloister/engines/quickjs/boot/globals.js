@@ -1,12 +1,12 @@
-// Part 6: the globals that programs expect: console, timers, chance.
+// Part 7: the globals that programs expect: console, timers, chance.
 
-const out = function () { print("stdout", arguments); };
-const err = function () { print("stderr", arguments); };
+const out = function () { print("o", arguments); };
+const err = function () { print("e", arguments); };
 const quiet = () => undefined;
 const console = {
-  log: out, info: out, debug: out, dir: (value) => print("stdout", [value]), table: (value) => print("stdout", [value]),
+  log: out, info: out, debug: out, dir: (value) => print("o", [value]), table: (value) => print("o", [value]),
   warn: err, error: err, trace: err,
-  assert: function (holds) { if (!holds) print("stderr", arguments.length > 1 ? ["Assertion failed:", arguments[1]] : ["Assertion failed"]); },
+  assert: function (holds) { if (!holds) print("e", arguments.length > 1 ? ["Assertion failed:", arguments[1]] : ["Assertion failed"]); },
   group: out, groupEnd: quiet, time: quiet, timeEnd: quiet, timeLog: quiet, count: quiet,
 };
 const setTimeout = function (run, ms) {

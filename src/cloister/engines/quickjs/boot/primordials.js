@@ -11,26 +11,23 @@ const { apply, defineProperty, deleteProperty, getOwnPropertyDescriptor, getProt
 const { keys: enumerableKeys, freeze, create, setPrototypeOf } = Object;
 const { isArray } = Array;
 const { parse, stringify } = JSON;
-const { isView } = ArrayBuffer;
 const { max, min, floor, trunc } = Math;
 const P = Promise, PError = Error, PTypeError = TypeError, PRangeError = RangeError, PBigInt = BigInt;
 const PProxy = Proxy, PMap = Map, PWeakMap = WeakMap;
 const ObjectProto = Object.prototype, FunctionProto = Function.prototype;
 const ErrorProto = Error.prototype, InternalErrorProto = InternalError.prototype, PromiseProto = Promise.prototype;
 
+const NOTHING = setPrototypeOf([], null);
 const method = (f) => (self, a, b, c) => apply(f, self, [a, b, c]);
-const getter = (proto, name) => {
-  const get = getOwnPropertyDescriptor(proto, name).get;
-  return (self) => apply(get, self, []);
-};
+const bare = (f) => (self) => apply(f, self, NOTHING);
+const getter = (proto, name) => bare(getOwnPropertyDescriptor(proto, name).get);
 const mapGet = method(Map.prototype.get), mapSet = method(Map.prototype.set);
-const mapDelete = method(Map.prototype.delete), mapEach = method(Map.prototype.forEach), mapClear = method(Map.prototype.clear);
+const mapDelete = method(Map.prototype.delete), mapEach = method(Map.prototype.forEach), mapClear = bare(Map.prototype.clear);
 const mapSize = getter(Map.prototype, "size"), setSize = getter(Set.prototype, "size");
 const setEach = method(Set.prototype.forEach);
 const weakGet = method(WeakMap.prototype.get), weakSet = method(WeakMap.prototype.set), weakHas = method(WeakMap.prototype.has);
-const bufferSize = getter(ArrayBuffer.prototype, "byteLength");
 const join = method(Array.prototype.join), indexOf = method(String.prototype.indexOf), slice = method(String.prototype.slice);
-const wellFormed = method(String.prototype.isWellFormed), toWellFormed = method(String.prototype.toWellFormed);
+const wellFormed = bare(String.prototype.isWellFormed), toWellFormed = bare(String.prototype.toWellFormed);
 const startsWith = method(String.prototype.startsWith), codeAt = method(String.prototype.charCodeAt);
 const split = (text, mark) => {
   const parts = list();
@@ -40,11 +37,11 @@ const split = (text, mark) => {
   }
   return parts;
 };
-const repeat = method(String.prototype.repeat), sourceOf = method(FunctionProto.toString);
-const getTime = method(Date.prototype.getTime), toISO = method(Date.prototype.toISOString);
-const bigText = method(BigInt.prototype.toString), regExpText = method(RegExp.prototype.toString);
-const numberOf = method(Number.prototype.valueOf), stringOf = method(String.prototype.valueOf);
-const booleanOf = method(Boolean.prototype.valueOf), describeSymbol = method(Symbol.prototype.toString);
+const repeat = method(String.prototype.repeat), sourceOf = bare(FunctionProto.toString);
+const getTime = bare(Date.prototype.getTime), toISO = bare(Date.prototype.toISOString);
+const bigText = bare(BigInt.prototype.toString), regExpText = bare(RegExp.prototype.toString);
+const numberOf = bare(Number.prototype.valueOf), stringOf = bare(String.prototype.valueOf);
+const booleanOf = bare(Boolean.prototype.valueOf), describeSymbol = bare(Symbol.prototype.toString);
 const BIGGEST = 2n ** 14000n, SMALLEST = -BIGGEST;
 
 // A list without a prototype: an index that a program defined on Array.prototype is not seen by it.

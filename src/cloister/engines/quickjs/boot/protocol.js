@@ -1,4 +1,4 @@
-// Part 7: what the worker calls. Each function takes one text and returns one JSON text, or "".
+// Part 8: what the worker calls. Each function takes one text and returns one JSON text, or "".
 
 let meta = "", wantsValue = true;
 
@@ -27,15 +27,14 @@ const hintFor = (name, message) => {
     if (indexOf(message, "module") > 0) return "there are no modules here: tools are global";
     const missing = nameIn(message, " is not defined");
     if (missing === "") return "";
-    const globals = ownKeys(G), names = list();
-    for (let i = 0; i < known.length; i++) names[names.length] = known[i];
+    const globals = ownKeys(G), names = known();
     for (let i = 0; i < globals.length; i++) if (typeof globals[i] === "string") names[names.length] = globals[i];
     const near = closest(missing, names);
     if (near !== "") return "did you mean `" + near + "`?";
     const absentApi = { __proto__: null, fetch: "the network is reached through tools only", require: "there are no modules: tools are global", process: "programs run sealed: there is no process", Buffer: "use btoa, atob and text", crypto: "ask a tool for an id or a digest", setInterval: "use a loop with `await sleep(ms)`" };
     return absentApi[missing] === undefined ? "" : absentApi[missing];
   }
-  if (name === "TypeError" && indexOf(message, "of undefined") > 0) return "if the value comes from a tool, add `await` in front of the call";
+  if (name === "TypeError" && indexOf(message, "of undefined") > 0 && mapSize(pending) > 0) return "if the value comes from a tool, add `await` in front of the call";
   return "";
 };
 
@@ -87,10 +86,11 @@ return [
   },
   // begin: a cell is about to run
   (given) => {
-    const { names, inputs, bigs, meta: place, value, calls } = parse(given);
+    const { names, mentioned, inputs, bigs, meta: place, value, calls } = parse(given);
     forget();
     made = 0; toolCalls = 0; maxCalls = calls; meta = stringify(place); wantsValue = value;
-    if (names) install(names);
+    if (names !== null) install(names);
+    for (let i = 0; i < mentioned.length; i++) offer(mentioned[i]);
     if (bigs) restore(inputs, bigs);
     const keys = enumerableKeys(inputs);
     for (let i = 0; i < keys.length; i++) {
@@ -104,7 +104,7 @@ return [
   (given) => {
     const { settled, bigs, names, calls } = parse(given);
     maxCalls = calls;
-    if (names) install(names);
+    if (names !== null) install(names);
     if (bigs) restore(settled, bigs);
     for (let i = 0; i < settled.length; i++) {
       const answer = settled[i], record = mapGet(pending, answer.number);

@@ -139,5 +139,5 @@ const print = (stream, args) => {
     line = "[" + refusal.message + "]";
   }
   if (line.length > LONGEST_LINE) line = slice(line, 0, LONGEST_LINE) + ("... " + (line.length - LONGEST_LINE) + " more characters");
-  send(stream, (wellFormed(line) ? line : toWellFormed(line)) + "\n");
+  send(stream + (wellFormed(line) ? line : toWellFormed(line)) + "\n");
 };

@@ -1,6 +1,6 @@
 // Part 3: values that cross. Out: one JSON text or a refusal, within bounds, whatever the program built. In: exact.
 
-const MAX_DEPTH = 128, MAX_NODES = 200000, MAX_SIZE = 4 << 20, SAFE = 9007199254740991, SHARED_FROM = 1000;
+const MAX_DEPTH = 128, MAX_NODES = 200000, MAX_SIZE = 4 << 20, SAFE = 9007199254740991, WORTH_SEEING = 100;
 const refusals = new PWeakMap();
 const refuse = (code, message, hint) => {
   const refusal = { __proto__: null };
@@ -13,23 +13,29 @@ const refusalOf = (thrown) => (typeof thrown === "object" && thrown !== null && 
 
 const text = (value) => stringify(wellFormed(value) ? value : toWellFormed(value));
 
+// What an object is that is neither plain nor an array: by its prototypes first, then by what its methods accept.
+const kinds = new PWeakMap();
+const brands = {
+  __proto__: null, Date: getTime, Map: mapSize, Set: setSize, Number: numberOf, String: stringOf, Boolean: booleanOf,
+};
+const builtIn = {
+  __proto__: null, Date, Map, Set, Promise, Error, Number, String, Boolean, RegExp,
+  "weak reference": WeakRef, "weak map": WeakMap, "weak set": WeakSet,
+};
+for (const kind in builtIn) weakSet(kinds, builtIn[kind].prototype, kind);
+weakSet(kinds, ArrayBuffer.prototype, "bytes");
+weakSet(kinds, SharedArrayBuffer.prototype, "bytes");
+weakSet(kinds, DataView.prototype, "bytes");
+weakSet(kinds, getPrototypeOf(Uint8Array.prototype), "bytes");
+
 const kindOf = (value, proto) => {
-  // What an object that is neither plain nor an array is, by what its methods accept.
-  if (brand(getTime, value)) return "Date";
-  if (proto === PromiseProto || proto !== null && getPrototypeOf(proto) === PromiseProto) return "Promise";
-  if (brand(mapSize, value)) return "Map";
-  if (brand(setSize, value)) return "Set";
-  if (isView(value) || brand(bufferSize, value)) return "bytes";
-  if (isError(value)) return "Error";
-  if (brand(numberOf, value)) return "Number";
-  if (brand(stringOf, value)) return "String";
-  if (brand(booleanOf, value)) return "Boolean";
-  if (proto === RegExpProto) return "RegExp";
-  if (proto === WeakMapProto || proto === WeakSetProto || proto === WeakRefProto) return "weak reference";
+  for (let object = proto, hops = 0; object !== null && hops < 20; object = getPrototypeOf(object), hops++) {
+    const kind = weakGet(kinds, object);
+    if (kind === undefined) continue;
+    return brands[kind] === undefined || brand(brands[kind], value) ? kind : "object";
+  }
   return "object";
 };
-const RegExpProto = RegExp.prototype, WeakMapProto = WeakMap.prototype;
-const WeakSetProto = WeakSet.prototype, WeakRefProto = WeakRef.prototype;
 const isError = (value) => {
   for (let object = value, hops = 0; object !== null && hops < 20; object = getPrototypeOf(object), hops++) {
     if (object === ErrorProto) return true;
@@ -83,7 +89,8 @@ const measure = (root) => {
 // One JSON text for a value, or a refusal. Iterative, because the guest's stack is the program's to fill.
 const encode = (root) => {
   const out = list();
-  const owners = list(), names = list(), places = list();
+  const owners = list(), names = list(), places = list(), first = list(), begun = list();
+  const labels = create(null); // keys as they are written: rows of a table have the same ones
   const seen = new PWeakMap();
   let measured = false;
   let size = 0, nodes = 0, depth = 0;
@@ -102,7 +109,7 @@ const encode = (root) => {
     out[out.length] = piece;
   };
   const tooMany = () => tooLarge("the value has more than " + MAX_NODES + " parts once written out");
-  const enter = (value, keys) => {
+  const enter = (value, keys, prefix) => {
     if (depth >= MAX_DEPTH) {
       // A circle is as deep as one likes, and nothing else needs to be searched for one.
       for (let i = 0; i < depth; i++) {
@@ -111,16 +118,17 @@ const encode = (root) => {
       throw tooLarge("the value is nested deeper than " + MAX_DEPTH + " levels");
     }
     if (nodes + (keys === null ? value.length : keys.length) > MAX_NODES) throw tooMany();
-    if (!measured && nodes > SHARED_FROM && weakHas(seen, value)) {
+    if (!measured && nodes > WORTH_SEEING && weakHas(seen, value)) {
       measured = true;
       if (measure(root) > MAX_NODES) throw tooMany();
     }
-    owners[depth] = value; names[depth] = keys; places[depth] = 0;
+    owners[depth] = value; names[depth] = keys; places[depth] = 0; first[depth] = true; begun[depth] = nodes;
     depth++;
-    put(keys === null ? "[" : "{");
+    put(prefix + (keys === null ? "[" : "{"));
   };
   const emit = (value, prefix) => {
     if (++nodes > MAX_NODES) throw tooMany();
+    if (typeof value === "number" && value >= 1 && value <= SAFE) return put(prefix + value);
     for (let converted = false; ; converted = true) {
       switch (typeof value) {
         case "string":
@@ -147,7 +155,7 @@ const encode = (root) => {
           case "Promise": throw unwritable(where() + " is a Promise", "add `await` in front of the call that made it");
           case "Map": throw unwritable(where() + " is a Map", "use Object.fromEntries(map)");
           case "bytes": throw unwritable(where() + " holds raw bytes", "use Array.from(bytes), or encode it as text");
-          case "RegExp": case "weak reference": throw unwritable(where() + " is a " + kind, "return plain data");
+          case "RegExp": case "weak reference": case "weak map": case "weak set": throw unwritable(where() + " is a " + kind, "return plain data");
           case "Number": value = numberOf(value); continue;
           case "String": value = stringOf(value); continue;
           case "Boolean": value = booleanOf(value); continue;
@@ -155,13 +163,11 @@ const encode = (root) => {
             if (setSize(value) > MAX_NODES) throw tooMany();
             const items = [];
             setEach(value, (item) => { defineProperty(items, items.length, { __proto__: null, value: item, writable: true, enumerable: true, configurable: true }); });
-            put(prefix);
-            return enter(items, null);
+            return enter(items, null, prefix);
           }
           case "Error": {
             value = { __proto__: null, name: "" + value.name, message: "" + value.message };
-            put(prefix);
-            return enter(value, enumerableKeys(value));
+            return enter(value, enumerableKeys(value), prefix);
           }
         }
       }
@@ -169,8 +175,7 @@ const encode = (root) => {
         const convert = value.toJSON;
         if (typeof convert === "function") { value = apply(convert, value, [""]); continue; }
       }
-      put(prefix);
-      return enter(value, array ? null : enumerableKeys(value));
+      return enter(value, array ? null : enumerableKeys(value), prefix);
     }
   };
 
@@ -181,14 +186,17 @@ const encode = (root) => {
     if (place >= (keys === null ? owner.length : keys.length)) {
       put(keys === null ? "]" : "}");
       depth--;
-      if (!measured && nodes > SHARED_FROM) weakSet(seen, owner, true);
+      // Only what is large is worth remembering: small parts that are shared do not add up to a flood by themselves.
+      if (!measured && nodes - begun[top] > WORTH_SEEING) weakSet(seen, owner, true);
       continue;
     }
-    const last = out[out.length - 1];
-    const comma = last === "[" || last === "{" ? "" : ",";
-    if (keys === null) { emit(owner[place], comma); continue; }
-    const item = owner[keys[place]];
-    if (item !== undefined) emit(item, comma + text(keys[place]) + ":");
+    if (keys === null) { emit(owner[place], place === 0 ? "" : ","); continue; }
+    const key = keys[place], item = owner[key];
+    if (item === undefined) continue;
+    let label = labels[key];
+    if (label === undefined) label = labels[key] = text(key) + ":";
+    emit(item, first[top] ? label : "," + label);
+    first[top] = false;
   }
   return join(out, "");
 };

@@ -1,0 +1,131 @@
+"""The public API: its names, that importing it costs nothing, and the example of the README."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cloister
+from cloister import Cloister, SessionLimits, tool
+
+NAMES = [
+    "ApprovalPolicy",
+    "CallStatus",
+    "Capability",
+    "CapabilityLimits",
+    "Cloister",
+    "CloisterError",
+    "Code",
+    "ConfinementUnavailable",
+    "Diagnostic",
+    "EngineUnavailable",
+    "ErrorObject",
+    "ExternalCallRecord",
+    "InvalidInput",
+    "InvalidLanguage",
+    "InvalidLimits",
+    "InvalidSessionId",
+    "InvalidToolName",
+    "Language",
+    "LanguageRuntime",
+    "Metrics",
+    "RunRequest",
+    "RunResult",
+    "RunStatus",
+    "Session",
+    "SessionClosed",
+    "SessionExists",
+    "SessionLimits",
+    "SessionMeta",
+    "SessionNotFound",
+    "Severity",
+    "SideEffect",
+    "SnapshotCapabilityMismatch",
+    "SnapshotCorrupt",
+    "SnapshotError",
+    "SnapshotForeign",
+    "SnapshotVersionMismatch",
+    "Span",
+    "Tool",
+    "ToolError",
+    "ToolRegistry",
+    "TypeCheck",
+    "__version__",
+    "run_sync",
+    "tool",
+]
+
+
+def test_public_names_are_these_and_no_other() -> None:
+    assert cloister.__all__ == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_public_name_is_there(name: str) -> None:
+    assert getattr(cloister, name) is not None
+
+
+def test_version_is_the_distribution_s() -> None:
+    from importlib.metadata import version
+
+    assert cloister.__version__ == version("cloister")
+
+
+def _after_import() -> dict[str, Any]:
+    code = """
+import json, os, sys, threading
+import cloister
+print(json.dumps({
+    "threads": threading.active_count(),
+    "children": [open(f"/proc/self/task/{t}/children").read() for t in os.listdir("/proc/self/task")],
+    "tasks": len(os.listdir("/proc/self/task")),
+    "heavy": sorted({m.split(".")[0] for m in sys.modules} & {"pydantic", "pydantic_monty", "wasmtime", "tree_sitter"}),
+}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_importing_starts_nothing_and_loads_no_interpreter() -> None:
+    assert _after_import() == {"threads": 1, "children": [""], "tasks": 1, "heavy": []}
+
+
+@tool(side_effect="read")
+async def get_order(order_id: str) -> dict[str, Any]:
+    """Look up an order."""
+    return {"id": order_id, "total": 12.5}
+
+
+@pytest.mark.anyio
+async def test_example_of_the_embedding_api_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLOISTER_DATA_DIR", str(tmp_path))
+    async with Cloister() as made:
+        session = await made.open_session(
+            "demo", language="python", tools=[get_order], limits=SessionLimits(wall_ms=10_000)
+        )
+        result = await session.run("o = await get_order(order_id='A7')\no['total'] * 2", inputs={"k": 1})
+        assert (result.status, result.result) == ("ok", 25.0)
+        assert [call.name for call in result.external_calls] == ["get_order"]
+        diagnostics = (await session.validate("await get_ordr('A7')")).diagnostics
+        assert [(found.code, found.span and found.span.line) for found in diagnostics] == [("UNKNOWN_TOOL", 1)]
+        blob = await session.snapshot()
+        copy = await made.restore_session(blob, session_id="copy")
+        assert (await copy.run("o['id']")).result == "A7"
+        assert [meta.id for meta in await made.list_sessions()] == ["demo", "copy"]
+        await session.close()
+        await made.destroy_session("demo")
+        assert [meta.id for meta in await made.list_sessions()] == ["copy"]
+
+
+@pytest.mark.anyio
+async def test_example_s_tool_may_be_hinted_with_a_bare_dict() -> None:
+    @tool
+    async def find(order_id: str) -> dict:  # type: ignore[type-arg] # pyright: ignore[reportMissingTypeArgument, reportUnknownParameterType]
+        """Look up an order."""
+        return {"id": order_id}
+
+    result = await Cloister.run_once("(await find('A'))['id']", tools=[find])
+    assert result.result == "A"
