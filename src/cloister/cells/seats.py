@@ -7,6 +7,8 @@ Those who find every seat busy wait in line.
 
 import asyncio
 from collections import OrderedDict, deque
+from collections.abc import Coroutine
+from typing import Any
 
 from cloister.cells.tape import Tape, TapeBroken
 from cloister.core.errors import EngineUnavailable
@@ -40,17 +42,18 @@ class Seats:
     async def take(self, namespace: Namespace) -> Interpreter:
         """A live interpreter for `namespace`, which from now on is in use: `leave` or `lose` it."""
         self._idle.pop(id(namespace), None)
-        if namespace.leaving is not None:
+        while namespace.leaving is not None:
             await asyncio.shield(namespace.leaving)
         if namespace.interpreter is not None:
             return namespace.interpreter
-        try:
-            return await self._open(namespace)
-        except TapeBroken:
-            # Better to be back at the last bytes, and say so, than never to run again.
-            namespace.forgotten += namespace.tape.cells
-            namespace.tape.clear()
-            return await self._open(namespace)
+        while True:
+            try:
+                return await self._open(namespace)
+            except TapeBroken:
+                # Better to be one cell back, and say so, than never to run again.
+                if not namespace.tape.drop_last():
+                    raise EngineUnavailable("the namespace could not be rebuilt") from None
+                namespace.forgotten += 1
 
     async def _open(self, namespace: Namespace) -> Interpreter:
         await self._seat()
@@ -118,22 +121,31 @@ class Seats:
 
     async def _empty(self, namespace: Namespace) -> None:
         """Put the namespace to bytes and close its interpreter; the seat stays with the caller."""
+        departure = self._depart(namespace)
+        if departure is not None:
+            await departure
+
+    def _depart(self, namespace: Namespace) -> "Coroutine[Any, Any, None] | None":
+        """Begin to put the namespace to bytes. From this call on, nobody gets at its interpreter any more."""
         interpreter, namespace.interpreter = namespace.interpreter, None
         if interpreter is None:
-            return
+            return None
         namespace.leaving = asyncio.get_running_loop().create_future()
+        return self._see_off(namespace, interpreter, namespace.leaving)
+
+    async def _see_off(self, namespace: Namespace, interpreter: Interpreter, gone: "asyncio.Future[None]") -> None:
         try:
             if len(namespace.tape):
                 namespace.state = await interpreter.dump()
                 namespace.tape.clear()
         except EngineUnavailable:
-            pass
+            pass  # bytes and tape still say what it held
         finally:
             try:
                 await interpreter.close()
             finally:
-                namespace.leaving.set_result(None)
                 namespace.leaving = None
+                gone.set_result(None)
 
     async def save(self, namespace: Namespace) -> bytes | None:
         """The namespace as bytes, up to date. None for one that never ran anything."""
@@ -178,7 +190,10 @@ class Seats:
         if self._idle:
             _, oldest = self._idle.popitem(last=False)
             # Its seat is taken over, past the line. Whoever is cancelled here must not take it along.
-            emptying = asyncio.ensure_future(self._empty(oldest))
+            departure = self._depart(oldest)
+            if departure is None:
+                return True
+            emptying = asyncio.ensure_future(departure)
             self._emptying.add(emptying)
             emptying.add_done_callback(self._emptying.discard)
             try:

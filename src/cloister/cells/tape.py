@@ -48,9 +48,14 @@ class Tape:
         self._steps = 0
         self._cpu_ms = 0.0
 
-    @property
-    def cells(self) -> int:
-        return len(self._recordings)
+    def drop_last(self) -> bool:
+        """Forget the last cell; False if there is none."""
+        if not self._recordings:
+            return False
+        last = self._recordings.pop()
+        self._steps -= 1 + len(last.resumes)
+        self._cpu_ms -= last.cpu_ms
+        return True
 
     def __len__(self) -> int:
         return self._steps

@@ -9,10 +9,13 @@ import json
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cloister.core.errors import InvalidInput
 from cloister.core.value import Json
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class BadArguments(ValueError):
@@ -64,6 +67,17 @@ class Signature:
             raise self._no_json("a parameter", error) from error
 
     @cached_property
+    def _validate(self) -> Any:
+        return self._model.__pydantic_validator__.validate_json
+
+    @cached_property
+    def _refusal(self) -> "type[ValidationError]":
+        # Asked for once: pydantic finds its names anew at every import statement.
+        from pydantic import ValidationError
+
+        return ValidationError
+
+    @cached_property
     def _result(self) -> Any:
         from pydantic import PydanticSchemaGenerationError, TypeAdapter
 
@@ -101,8 +115,6 @@ class Signature:
 
     def bind(self, args: Sequence[Json], kwargs: Mapping[str, Json]) -> dict[str, Any]:
         """The handler's keyword arguments, validated and in the types of its hints; raises `BadArguments`."""
-        from pydantic import ValidationError
-
         if len(args) > len(self._positions):
             raise BadArguments(f"takes {len(self._positions)} positional arguments, got {len(args)}")
         given = dict(zip(self._positions, args, strict=False))
@@ -112,8 +124,8 @@ class Signature:
             given[name] = value
         try:
             # As JSON, strictly: what the schema says is what is taken.
-            model = self._model.model_validate_json(json.dumps(given), strict=True)
-        except ValidationError as refusal:
+            model = self._validate(json.dumps(given), strict=True)
+        except self._refusal as refusal:
             first = refusal.errors(include_url=False, include_input=False)[0]
             path = "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
             raise BadArguments(str(first["msg"]), path) from None

@@ -23,11 +23,12 @@ from cloister.core.codes import Code
 from cloister.core.diagnostic import Diagnostic, ErrorObject, Severity, Span
 from cloister.engines.monty import faults
 from cloister.engines.monty.features import MODULES, module_hint
-from cloister.engines.monty.lane import Lane
 from cloister.engines.warden import Warden, verdict_error
 from cloister.ports.engine import Catalog, Checked, Program, Turn, TypeCheck
 
 MAX_CONTEXT = 8 << 10
+# Reports and programs up to this length are read on the event loop.
+_SHORT = 32 << 10
 _HALT = "__cloister_halt__()\n"
 _AWAITED = re.compile(r"\bawait\s+([A-Za-z_]\w*)\s*\(")
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([\w.]+)", re.MULTILINE)
@@ -136,11 +137,10 @@ _UNCHECKED = Findings(
 class Checker:
     """One worker that checks, with the stubs of the catalogs it was asked about lately."""
 
-    def __init__(self, pool: Any, lane: Lane, *, keep: int = 2) -> None:
+    def __init__(self, pool: Any, *, keep: int = 2) -> None:
         self._pool = pool
-        self._lane = lane
         self._keep = keep
-        self._desks: OrderedDict[str, _Desk] = OrderedDict()
+        self._desks: OrderedDict[str, _Reader] = OrderedDict()
         # One look at a time: a desk has one warden, and its timer belongs to one program.
         self._turnstile = asyncio.Lock()
 
@@ -154,7 +154,7 @@ class Checker:
             return True
         return "await" in code and any(name not in catalog.names for name in _AWAITED.findall(code))
 
-    async def check(self, program: Program, types: TypeCheck, turn: Turn, *, context: str, starting: bool) -> Findings:
+    async def check(self, program: Program, turn: Turn, *, context: str, starting: bool) -> Findings:
         try:
             async with asyncio.timeout(turn.wall_ms / 1000):
                 await self._turnstile.acquire()
@@ -174,7 +174,7 @@ class Checker:
         began = time.monotonic()
         desk.warden.watch(turn.wall_ms, turn.wall_ms)
         try:
-            found = await self._lane.do(lambda: desk.look(program, context, starting=starting))
+            found = await desk.look(program, context, starting=starting)
             return replace(found, wall_ms=(time.monotonic() - began) * 1000)
         except asyncio.CancelledError:
             desk.warden.kill()
@@ -187,12 +187,12 @@ class Checker:
         finally:
             desk.warden.rest()
 
-    async def _desk(self, catalog: Catalog) -> "_Desk":
+    async def _desk(self, catalog: Catalog) -> "_Reader":
         desk = self._desks.get(catalog.revision)
         if desk is None:
             while len(self._desks) >= self._keep:
                 await self._drop(next(iter(self._desks)))
-            desk = await self._lane.do(lambda: _Desk(self._pool, catalog))
+            desk = await _Reader.open(self._pool, catalog)
             self._desks[catalog.revision] = desk
         self._desks.move_to_end(catalog.revision)
         return desk
@@ -200,71 +200,75 @@ class Checker:
     async def _drop(self, revision: str) -> None:
         desk = self._desks.pop(revision, None)
         if desk is not None:
-            await self._lane.do(desk.close)
+            await desk.close()
 
     async def close(self) -> None:
         for revision in list(self._desks):
             await self._drop(revision)
 
 
-class _Desk:
-    """A checked-out Monty session that only ever checks. Lives in the checker's lane."""
+class _Reader:
+    """A checked-out Monty session that only ever checks."""
 
-    def __init__(self, pool: Any, catalog: Catalog) -> None:
-        self._session = pool.checkout(
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self.warden = Warden(session.worker_pid)
+
+    @classmethod
+    async def open(cls, pool: Any, catalog: Catalog) -> "_Reader":
+        session = pool.checkout(
             type_check=True,
             type_check_stubs=catalog.stubs or None,
             type_check_format="jsonlines",
             limits={"max_suspensions": 10**9},
-            external_modules={name: monty.ExternalModule({}, stubs=text) for name, text in catalog.modules.items()},
+            external_modules={name: _module(text) for name, text in catalog.modules.items()},
         )
-        self._session.__enter__()
-        self.warden = Warden(self._session.worker_pid)
+        await session.__aenter__()
+        desk = cls(session)
         # The first look loads ty's own stubs; no program should pay for that.
-        self._types(Program("0"), "")
+        await desk.look(Program("0"), "", starting=True)
+        return desk
 
-    def look(self, program: Program, context: str, *, starting: bool) -> Findings:
-        found = self._types(program, context)
-        errors = () if starting else self._compile(program.code)
+    async def look(self, program: Program, context: str, *, starting: bool) -> Findings:
+        found = await self._types(program, context)
+        errors = () if starting else await self._compile(program.code)
         return Findings(found, errors)
 
-    def _types(self, program: Program, context: str) -> tuple[_Finding, ...]:
-        try:
-            self._halt(self._session.feed_start(_HALT + context + program.code))
-        except monty.MontySyntaxError as error:
-            raise RuntimeError(f"the program cannot be read: {error}") from None
-        except monty.MontyTypingError as report:
-            skip = 1 + context.count("\n")
-            return tuple(_read(report.display(), program.code.split("\n"), skip, frozenset(program.inputs)))
-        return ()
+    async def _types(self, program: Program, context: str) -> tuple[_Finding, ...]:
+        report = await self._halted(_HALT + context + program.code, skip_type_check=False)
+        if not isinstance(report, monty.MontyTypingError):
+            return ()
+        text, skip = report.display(), 1 + context.count("\n")
+        if len(text) + len(program.code) <= _SHORT:
+            return _read(text, program.code, skip, frozenset(program.inputs))
+        return await asyncio.to_thread(_read, text, program.code, skip, frozenset(program.inputs))
 
-    def _compile(self, code: str) -> tuple[ErrorObject, ...]:
-        try:
-            self._halt(self._session.feed_start(_HALT + code, skip_type_check=True))
-        except (monty.MontySyntaxError, monty.MontyRuntimeError) as error:
-            return (faults.compile_error(error, line_offset=1),)
-        return ()
+    async def _compile(self, code: str) -> tuple[ErrorObject, ...]:
+        error = await self._halted(_HALT + code, skip_type_check=True)
+        return (faults.compile_error(error, line_offset=1),) if faults.is_compile_error(error) else ()
 
-    def _halt(self, snapshot: Any) -> None:
-        """Serve the stubs that ty asks for; a program that got as far as its first line is ended there."""
-        while isinstance(snapshot, monty.FunctionSnapshot) and snapshot.is_os_function:
-            snapshot = snapshot.resume_auto()
-        if not isinstance(snapshot, monty.FunctionSnapshot):
-            raise RuntimeError("a program under check was not halted")
+    async def _halted(self, text: str, *, skip_type_check: bool) -> Any:
+        """How Monty refuses a text whose first line calls what is not there. It always does."""
         try:
-            snapshot.resume({"exc_type": "SystemExit"})
-        except monty.MontyRuntimeError:
-            pass
+            await self._session.feed_run(text, external_lookup={}, skip_type_check=skip_type_check)
+        except (monty.MontyTypingError, monty.MontySyntaxError, monty.MontyRuntimeError) as refusal:
+            return refusal
+        raise RuntimeError("a program under check was not halted")
 
-    def close(self) -> None:
+    async def close(self) -> None:
         try:
-            self._session.__exit__(None, None, None)
+            await self._session.__aexit__(None, None, None)
         except (monty.MontyError, RuntimeError):
             pass  # the worker is gone already
         self.warden.close()
 
 
-def _read(report: str, lines: list[str], skip: int, inputs: frozenset[str]) -> "list[_Finding]":
+def _module(stubs: str) -> Any:
+    return monty.ExternalModule({}, stubs=stubs)
+
+
+def _read(report: str, code: str, skip: int, inputs: frozenset[str]) -> tuple[_Finding, ...]:
+    lines = code.split("\n")
     out: list[_Finding] = []
     for line in report.strip("\n").split("\n"):
         item = json.loads(line)
@@ -286,7 +290,7 @@ def _read(report: str, lines: list[str], skip: int, inputs: frozenset[str]) -> "
         out.append(_Finding(rule, message, Span(row, column, end_row, end_column), name, awaited))
         if len(out) == 50:
             break
-    return out
+    return tuple(out)
 
 
 def _is_awaited(lines: list[str], row: int, column: int, end_column: int) -> bool:

@@ -1,4 +1,4 @@
-"""The Python engine: a pool of confined Monty workers, a lane for each interpreter, one checker."""
+"""The Python engine: a pool of confined Monty workers, and one of them to check programs with."""
 
 import asyncio
 import importlib.metadata
@@ -16,9 +16,9 @@ from cloister.core.limits import SessionLimits
 from cloister.engines.confinement import discard_launcher, probe, write_launcher
 from cloister.engines.monty.checker import Checker
 from cloister.engines.monty.features import UNSUPPORTED
-from cloister.engines.monty.interpreter import MontyInterpreter, Traffic
+from cloister.engines.monty.interpreter import MontyInterpreter, split
 from cloister.engines.monty.lane import Lane
-from cloister.engines.warden import Warden
+from cloister.engines.monty.seat import Cabin, Desk
 
 # A worker that served this many sessions is replaced, so that what leaks in it does not last.
 _CHECKOUTS_PER_WORKER = 1000
@@ -36,14 +36,15 @@ class MontyEngine:
         self._capacity = capacity or max(2, os.cpu_count() or 1)
         self._require_confinement = require_confinement
         self._pool: Any = None
+        self._sync_pool: Any = None
         self._lanes: list[Lane] = []
         self._checker: Checker | None = None
-        self._checker_lane: Lane | None = None
+        # Two programs that call for the first time must not start the sync pool twice.
+        self._starting = asyncio.Lock()
         self._open: set[MontyInterpreter] = set()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._launcher: Path | None = None
         self._binary = monty_binary()
-        self._traffic = Traffic()
 
     @property
     def capacity(self) -> int:
@@ -53,43 +54,34 @@ class MontyEngine:
         self._scratch = tempfile.TemporaryDirectory(prefix="cloister-")
         try:
             self._launcher = await self._confined(Path(self._scratch.name))
-        except BaseException:
-            self._scratch.cleanup()
-            raise
-        # One worker beyond the interpreters is for the checker.
-        self._pool = monty.Monty(
-            binary_path=self._launcher,
-            min_processes=1,
-            max_processes=self._capacity + 2,
-            max_checkouts_per_worker=_CHECKOUTS_PER_WORKER,
-            # The warden kills; a second watchdog would only race it.
-            feed_duration_limit_grace=None,
-            turn_duration_limit_grace=None,
-        )
-        self._checker_lane = Lane("cloister-monty-check")
-        try:
-            await self._checker_lane.do(self._pool.__enter__)
+            self._pool = monty.AsyncMonty(**self._pool_options())
+            await self._pool.__aenter__()
         except (monty.MontyError, OSError, RuntimeError) as error:
-            self._checker_lane.close()
             self._bury()
             raise EngineUnavailable(f"no Monty worker starts: {error}") from error
-        self._checker = Checker(self._pool, self._checker_lane)
+        except BaseException:
+            self._bury()
+            raise
+        self._checker = Checker(self._pool)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         assert self._checker is not None
-        assert self._checker_lane is not None
-        for interpreter in list(self._open):
-            interpreter.interrupt()
-            await interpreter.close()
-        await self._checker.close()
-        await self._checker_lane.do(lambda: self._pool.__exit__(None, None, None))
-        for lane in [*self._lanes, self._checker_lane]:
-            lane.close()
-            # A thread that still runs when Python ends may drop Monty's objects without its lock, and abort.
-            await asyncio.to_thread(lane.join)
-        self._lanes.clear()
-        self._bury()
+        try:
+            for interpreter in list(self._open):
+                interpreter.interrupt()
+                await interpreter.close()
+            await self._checker.close()
+            await self._pool.__aexit__(None, None, None)
+            if self._sync_pool is not None:
+                await asyncio.to_thread(self._sync_pool.__exit__, None, None, None)
+            for lane in self._lanes:
+                lane.close()
+                # A thread that still runs when Python ends may drop Monty's objects without its lock, and abort.
+                await asyncio.to_thread(lane.join)
+            self._lanes.clear()
+        finally:
+            self._bury()
 
     def _bury(self) -> None:
         """Whatever is left of the workers ends here, also those that the pool lost sight of."""
@@ -102,47 +94,60 @@ class MontyEngine:
         assert self._checker is not None, "enter the engine first"
         if limits.memory_mb > MAX_MEMORY_MB:
             raise InvalidLimits(f"a Python worker has at most {MAX_MEMORY_MB} MB; memory_mb={limits.memory_mb}")
-        lane = self._lanes.pop() if self._lanes else Lane("cloister-monty")
         modules: dict[str, Any] = {}
-        session = self._pool.checkout(
-            script_name="cell.py",
-            limits={
-                "max_feed_duration_secs": limits.cpu_ms / 1000,
-                "max_memory": limits.memory_mb << 20,
-                "max_recursion_depth": limits.max_stack_depth,
-                "max_suspensions": 10**9,
-            },
-            print_flush_interval=0.02,
-            os_policy={
-                "datetime": "call_host",
-                "sleep": "call_host",
-                "process_time": "zero",
-                "random_start": {"seed": seed},
-            },
-            external_modules=modules,
-        )
-        try:
-            await lane.do(session.__enter__)
-        except (monty.MontyError, OSError, RuntimeError, TimeoutError) as error:
-            self._lanes.append(lane)
-            raise EngineUnavailable(f"no Monty worker is to be had: {error}") from error
+        options = _checkout(limits, seed, modules)
 
-        async def on_close(_lost: bool) -> None:
-            self._open.discard(interpreter)
-            self._lanes.append(lane)
+        async def cabin(interpreter: MontyInterpreter | None = None) -> Cabin:
+            """A cabin, with the namespace that `interpreter` had at its desk."""
+            taken = await Cabin.take((await self._cabins()).checkout(**options), self._lane())
+            if interpreter is not None:
+                await interpreter.move_to(taken)
+            return taken
 
-        interpreter = MontyInterpreter(
-            session, limits, lane, Warden(session.worker_pid), self._checker, self._traffic, on_close
-        )
-        interpreter.bind_modules(modules)
+        if state is not None and split(state)[0]["calls"]:
+            seat = await cabin()
+        else:
+            seat = await Desk.take(self._pool.checkout(**options))
+        interpreter = MontyInterpreter(seat, limits, self._checker, modules, cabin, self._closed)
         self._open.add(interpreter)
         if state is not None:
             try:
-                await lane.do(lambda: interpreter.load(state))
+                await interpreter.load(state)
             except BaseException:
                 await interpreter.close()
                 raise
         return interpreter
+
+    async def _cabins(self) -> Any:
+        """The sync pool, started when the first program calls something."""
+        async with self._starting:
+            if self._sync_pool is None:
+                pool = monty.Monty(**self._pool_options())
+                await asyncio.to_thread(pool.__enter__)
+                self._sync_pool = pool
+        return self._sync_pool
+
+    def _lane(self) -> Lane:
+        if not self._lanes:
+            return Lane("cloister-monty")
+        return self._lanes.pop()
+
+    def _closed(self, interpreter: MontyInterpreter) -> None:
+        self._open.discard(interpreter)
+        if interpreter.lane is not None:
+            self._lanes.append(interpreter.lane)
+
+    def _pool_options(self) -> dict[str, Any]:
+        return {
+            "binary_path": self._launcher,
+            "min_processes": 1,
+            # One worker beyond the interpreters is for the checker, and one for its successor.
+            "max_processes": self._capacity + 2,
+            "max_checkouts_per_worker": _CHECKOUTS_PER_WORKER,
+            # The warden kills; a second watchdog would only race it.
+            "feed_duration_limit_grace": None,
+            "turn_duration_limit_grace": None,
+        }
 
     def confinement(self) -> Mapping[str, str]:
         return probe(foreign=self._binary)["foreign"].layers
@@ -160,6 +165,27 @@ class MontyEngine:
                     hint="see `cloister doctor`, or run without require_confinement",
                 )
         return write_launcher(scratch, self._binary, required=self._require_confinement)
+
+
+def _checkout(limits: SessionLimits, seed: int, modules: dict[str, Any]) -> dict[str, Any]:
+    """How a namespace is set up, the same at a desk and in a cabin."""
+    return {
+        "script_name": "cell.py",
+        "limits": {
+            "max_feed_duration_secs": limits.cpu_ms / 1000,
+            "max_memory": limits.memory_mb << 20,
+            "max_recursion_depth": limits.max_stack_depth,
+            "max_suspensions": 10**9,
+        },
+        "print_flush_interval": 0.02,
+        "os_policy": {
+            "datetime": "call_host",
+            "sleep": "call_host",
+            "process_time": "zero",
+            "random_start": {"seed": seed},
+        },
+        "external_modules": modules,
+    }
 
 
 def monty_binary() -> Path:

@@ -5,9 +5,12 @@ is refused, because a result that silently became `"[...]"` would be a lie.
 """
 
 import re
-from typing import Any
+from math import isfinite
+from typing import Any, cast
 
 from cloister.core.value import Json, ValueRefused, sized
+
+_EXACT = 1 << 53
 
 _FUNCTION = re.compile(
     r"<(?:bound method|function|built-in function|class|module|coroutine)\b.* ?'.*>\Z|<.* at 0x[0-9a-f]+>\Z"
@@ -26,6 +29,32 @@ def _refuse_placeholder(text: str) -> None:
         raise ValueRefused(
             "RESULT_NOT_SERIALIZABLE", f"{text} cannot be written in JSON", "return data, not a function"
         )
+
+
+_SCALARS = frozenset({int, float, bool, type(None)})
+
+
+def arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], int]:
+    """A call's arguments as plain JSON and about how many bytes they take; raises `ValueRefused`."""
+    size = 8
+    for value in (*args, *kwargs.values()):
+        kind: Any = type(value)
+        if kind is str and len(value) < 200 and value[:1] not in "<[{(":
+            size += 4 * len(value) + 2
+        elif (
+            kind in _SCALARS
+            and (kind is not float or isfinite(value))
+            and (kind is not int or -_EXACT < value < _EXACT)
+        ):
+            size += 20
+        else:
+            break
+    else:
+        # Most calls: a few small values that are what they are.
+        return args, kwargs, size + sum(map(len, kwargs))
+    given, size = outward([list(args), kwargs])
+    plain_args, plain_kwargs = cast("Any", given)
+    return tuple(plain_args), plain_kwargs, size
 
 
 def outward(value: Any) -> tuple[Json, int]:

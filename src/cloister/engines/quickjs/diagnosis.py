@@ -21,44 +21,68 @@ ABSENT, OURS, THEIRS = range(3)
 _BUILT_IN = ("print", "sleep")
 _FRAMES = 32
 _WORD = re.compile(r"[\w$]+")
+_UNDEFINED = re.compile(r"ReferenceError: '?([\w$]+)'? is not defined")
+_PROPERTY = re.compile(r"TypeError: cannot (?:read|set) property '([\w$]+)' of (?:undefined|null)")
+_LONGEST_NAME = 100
 
 
 def remember(erased: Erased) -> str:
     """JSON that the guest keeps with the running cell, so that its errors can be placed after a wake elsewhere."""
-    functions = [(f.name, f.line, f.column, f.end_line, f.end_column) for f in erased.functions]
-    code = "" if erased.code.isascii() else erased.code
-    return json.dumps({"functions": functions, "shifts": erased.shifts, "code": code}, separators=(",", ":"))
+    functions = [(f.name, f.line, f.end_line) for f in erased.functions]
+    return json.dumps({"functions": functions, "shifts": erased.shifts, "code": erased.code}, separators=(",", ":"))
 
 
-def place(frames: str, meta: dict[str, Any] | None) -> list[int] | None:
-    """The innermost of `frames` that lies in the cell which `meta` remembers."""
+def place(frames: str, meta: dict[str, Any] | None, message: str) -> list[int] | None:
+    """The innermost of `frames` that lies in the cell which `meta` remembers, as line and column of its source."""
     if meta is None:
         return None
-    functions: list[list[Any]] = meta["functions"]
+    code: str = meta["code"]
     shifts: tuple[tuple[int, int, int], ...] = tuple((at[0], at[1], at[2]) for at in meta["shifts"])
     for frame in frames.split("\n")[:_FRAMES]:
         name, _, rest = frame.partition("\t")
         line, _, column = rest.partition("\t")
         if not (line.isdigit() and column.isdigit()):
             continue
-        at = _in_source(int(line), int(column), shifts, meta["code"])
-        if name == "<eval>" or any(_holds(function, name, at) for function in functions):
-            return [at[0], at[1]]
+        at = _in_code(code, int(line), int(column))
+        end = code.count("\n") + 1 if name == "<eval>" else _end_of(meta["functions"], name, at[0])
+        if end is not None:
+            return list(original_position(shifts, *_sharpened(code, at, end, message)))
     return None
 
 
-def _in_source(line: int, column: int, shifts: tuple[tuple[int, int, int], ...], code: str) -> tuple[int, int]:
+def _in_code(code: str, line: int, column: int) -> tuple[int, int]:
     if line <= 1:
         return 1, 1
-    if code:
-        line, column = guest_position(PREFIX + code, line, column)
-    return original_position(shifts, line - 1, column)
+    line, column = guest_position(PREFIX + code, line, column)
+    return line - 1, column
 
 
-def _holds(function: list[Any], name: str, at: tuple[int, int]) -> bool:
-    # By lines: for what QuickJS keeps no position of, it names the start of the function's line.
-    own, line, _, end_line, _ = function
-    return (own or "<anonymous>") == name and line <= at[0] <= end_line
+def _end_of(functions: list[list[Any]], name: str, line: int) -> int | None:
+    """The last line of this cell's function of that name around that line."""
+    for own, first, last in functions:
+        if (own or "<anonymous>") == name and first <= line <= last:
+            return last
+    return None
+
+
+def _sharpened(code: str, at: tuple[int, int], end: int, message: str) -> tuple[int, int]:
+    """Where the thing stands that the message names, from `at` on; `at` if it is not found.
+
+    QuickJS keeps the place of calls and throws only. A name that is not defined or a property of nothing is
+    reported at the call before it, or at the first line of its function.
+    """
+    if found := _UNDEFINED.match(message):
+        wanted = re.compile(rf"(?<![\w$.]){re.escape(found[1])}(?![\w$])")
+    elif found := _PROPERTY.match(message):
+        wanted = re.compile(rf"[\w$.]*[\w$)\]]\s*\.\s*{re.escape(found[1])}(?![\w$])")
+    else:
+        return at
+    lines = code.split("\n")
+    for line in range(at[0], min(end, len(lines)) + 1):
+        hit = wanted.search(lines[line - 1], at[1] - 1 if line == at[0] else 0)
+        if hit is not None:
+            return line, hit.start() + 1
+    return at
 
 
 def mentioned(code: str, names: Collection[str]) -> list[str]:
@@ -90,10 +114,13 @@ def unknown_tools(
         if stands[root] == THEIRS or (not dot and stands[root] == OURS and root in _BUILT_IN):
             continue
         said = reference.name.removeprefix("tools.")
-        # `shop.x` and `tools.x` are compared with what may follow there, then with everything.
-        near = difflib.get_close_matches(said, names, n=1, cutoff=0.6)
+        near: list[str] = []
+        if len(said) <= _LONGEST_NAME:
+            near = difflib.get_close_matches(said, names, n=1, cutoff=0.6)
+        else:
+            said = said[:_LONGEST_NAME] + "..."
         span = [reference.line, reference.column, reference.end_line, reference.end_column]
-        found.append({"code": "UNKNOWN_TOOL", "message": f"there is no tool `{said}`", "near": near[:1], "span": span})
+        found.append({"code": "UNKNOWN_TOOL", "message": f"there is no tool `{said}`", "near": near, "span": span})
     return found
 
 

@@ -99,7 +99,12 @@ class QuickJSEngine:
         interpreter = QuickJSInterpreter(worker, self._give_back)
         self._open.add(interpreter)
         words = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
-        head = {"memory_mb": limits.memory_mb, "depth": limits.max_stack_depth, "seed": words}
+        head = {
+            "memory_mb": limits.memory_mb,
+            "depth": limits.max_stack_depth,
+            "seed": words,
+            "restore": state is not None,
+        }
         try:
             refusal = await interpreter.open(head, state or b"")
         except WorkerLost as error:
@@ -110,7 +115,7 @@ class QuickJSEngine:
             raise
         if refusal is not None:
             await interpreter.close()
-            raise SnapshotCorrupt(refusal) if state else EngineUnavailable(refusal)
+            raise EngineUnavailable(refusal) if state is None else SnapshotCorrupt(refusal)
         return interpreter
 
     def confinement(self) -> Mapping[str, str]:

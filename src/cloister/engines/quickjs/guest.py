@@ -153,6 +153,8 @@ class Guest:
         self._store = wasmtime.Store(machine.engine)
         self._store.set_limits(memory_size=memory_bytes)
         self._most = memory_bytes
+        # Something large is being handed in: if that traps, it was for want of memory.
+        self._large = False
         machine.active = self
         instance = machine.linker.instantiate(self._store, machine.module)
         exports = instance.exports(self._store)
@@ -271,9 +273,6 @@ class Guest:
         self._call("free_value", promise)
         return answer, True
 
-    def set_heap(self, memory_bytes: int) -> None:
-        self._call("set_memory_limit", min(memory_bytes, 0x7FFFFFFF))
-
     # -- what the guest calls -----------------------------------------------------------------------------------
 
     def on_call(self, name: int, name_size: int, _this: int, count: int, given: int) -> int:
@@ -313,12 +312,12 @@ class Guest:
         except wasmtime.Trap as trap:
             if trap.trap_code == wasmtime.TrapCode.STACK_OVERFLOW:
                 raise Stop("STACK_OVERFLOW") from None
-            if self.memory_bytes + (4 << 20) > self._most:
-                # Rust's own allocator gives up with a trap where QuickJS would have thrown.
-                raise Stop("MEMORY_EXCEEDED") from None
             if trap.trap_code == wasmtime.TrapCode.MEMORY_OUT_OF_BOUNDS:
                 # The shadow stack lies at the bottom of memory: below it there is nothing.
                 raise Stop("STACK_OVERFLOW") from None
+            if self.memory_bytes > self._most // 2 or self._large:
+                # Rust's own allocator gives up with a trap where QuickJS would have thrown.
+                raise Stop("MEMORY_EXCEEDED") from None
             raise GuestCrashed(f"the guest trapped: {trap.trap_code}") from None
         except wasmtime.WasmtimeError as error:
             raise GuestCrashed(str(error)) from None
@@ -332,6 +331,7 @@ class Guest:
             at = self._boot.scratch + _OUT
             self.write(data, at)
             return at, False
+        self._large = len(data) > _PAGE
         at = self._call("qjs_alloc", len(data))
         if at == 0:
             raise Stop("MEMORY_EXCEEDED")
@@ -343,6 +343,7 @@ class Guest:
         handle = self._call("new_string", at, len(data))
         if owned:
             self._call("qjs_free", at, len(data))
+        self._large = False
         if handle == 0:
             raise Stop("MEMORY_EXCEEDED")
         return handle
@@ -358,6 +359,7 @@ class Guest:
     def _evaluate(self, export: str, code: str) -> "int | Thrown":
         data = code.encode()
         at, owned = self._place(data)
+        self._large = False
         status = self._call(export, at, len(data), self._out)
         result = self._read_i32(self._out)
         if owned:

@@ -14,6 +14,7 @@ from cloister.ports.engine import Checked, Failed, Program, Settlement, Step, Tu
 
 _CLOSE_SECONDS = 5.0
 _DUMP_SECONDS = 60.0
+_LARGE = 64 << 10
 
 
 class QuickJSInterpreter:
@@ -24,6 +25,8 @@ class QuickJSInterpreter:
         # A fatal step leaves no namespace behind, whether or not its worker lives.
         self._gone = False
         self._closed = False
+        # One request at a time is the worker's protocol; a dump may be asked for while a program starts.
+        self._one = asyncio.Lock()
 
     @property
     def pid(self) -> int | None:
@@ -37,6 +40,10 @@ class QuickJSInterpreter:
             return Checked()
         head = self._head(turn) | {"inputs": list(program.inputs)}
         frame = frames.pack_with_head(frames.CHECK, head, program.code.encode("utf-8", "surrogatepass"))
+        async with self._one:
+            return await self._check(frame, turn)
+
+    async def _check(self, frame: bytes, turn: Turn) -> Checked:
         warden = self.worker.warden
         if warden.verdict is None:
             warden.watch(turn.wall_ms, turn.cpu_ms)
@@ -63,7 +70,7 @@ class QuickJSInterpreter:
 
     async def dump(self) -> bytes:
         try:
-            async with asyncio.timeout(_DUMP_SECONDS):
+            async with self._one, asyncio.timeout(_DUMP_SECONDS):
                 kind, payload = await self.worker.ask(frames.pack(frames.DUMP), frames.IMAGE, frames.REFUSED)
         except (WorkerLost, TimeoutError) as error:
             raise EngineUnavailable(f"the namespace is gone with its worker: {error}") from None
@@ -93,7 +100,7 @@ class QuickJSInterpreter:
         if not self.worker.alive:
             return False
         try:
-            async with asyncio.timeout(_CLOSE_SECONDS):
+            async with self._one, asyncio.timeout(_CLOSE_SECONDS):
                 await self.worker.ask(frames.pack(frames.CLOSE), frames.CLOSED)
         except (WorkerLost, TimeoutError):
             return False
@@ -112,6 +119,10 @@ class QuickJSInterpreter:
         }
 
     async def _step(self, frame: bytes, turn: Turn) -> Step:
+        async with self._one:
+            return await self._go(frame, turn)
+
+    async def _go(self, frame: bytes, turn: Turn) -> Step:
         worker, warden = self.worker, self.worker.warden
         # A verdict from before this step (interrupted while at rest) must not be forgotten by `watch`.
         if self._gone or not worker.alive or warden.verdict is not None:
@@ -123,7 +134,11 @@ class QuickJSInterpreter:
         try:
             _, payload = await worker.ask(frame, frames.STEP, output=turn.sink)
             warden.rest()
-            step, dropped = report.read_step(payload, turn.catalog)
+            if len(payload) > _LARGE:
+                # Reading it takes long enough to be felt by everybody else on the loop.
+                step, dropped = await asyncio.to_thread(report.read_step, payload, turn.catalog)
+            else:
+                step, dropped = report.read_step(payload, turn.catalog)
         except WorkerLost:
             # The dead have no processor time: what is known is that all of it was used, or nothing.
             verdict = self._verdict()

@@ -85,7 +85,6 @@ class Session:
         self.memory = boot.stack_pointer + len(boot.live) + heap
         self.guest = Guest(machine, boot, self.memory + _SLACK)
         self.guest.on_output, self.guest.on_idle = outbox.add, outbox.idle
-        self.heap = heap
         self.promise = 0
         self.names: frozenset[str] = frozenset()
         self._news = "null"
@@ -129,7 +128,7 @@ def placed(report: bytes, *, compiling: bool = False) -> bytes:
         # A compile error stands in no function.
         frames_ = "<eval>" + frames_[frames_.find("\t") :] if "\t" in frames_ else ""
     message = error["message"].removeprefix("SyntaxError: ") if code == "SYNTAX_ERROR" else error["message"]
-    span = diagnosis.place(frames_, told["meta"])
+    span = diagnosis.place(frames_, told["meta"], message)
     out = {"code": code, "message": message, "hint": error["hint"] or None, "span": span}
     return json.dumps({"error": out, "calls": told["calls"]}, separators=(",", ":")).encode("utf-8", "replace")
 
@@ -191,12 +190,11 @@ class Worker:
         self._drop()
         session = Session(self._machine(head["depth"]), self._boot, head["memory_mb"], self._outbox)
         try:
-            if state:
+            if head["restore"]:
                 session.promise = self._images.load(session.guest, state, session.memory + _SLACK)
             else:
                 session.guest.load(self._boot.live, self._boot.stack_pointer)
                 session.guest.ask(SEED, json.dumps(head["seed"]))
-            session.guest.set_heap(session.heap)
         except (ImageRefused, GuestCrashed, Stop) as error:
             session.guest.close()
             return frames.pack(frames.REFUSED, str(error).encode())
@@ -296,10 +294,10 @@ class Worker:
 
 def _beginning(names: str, mentioned: list[str], inputs: str, bigs: str, meta: str, value: bool, calls: int) -> str:
     """What the guest is told before a cell runs. `inputs` is the host's own JSON, passed on unread."""
-    flag, globals_ = "true" if value else "false", json.dumps(mentioned)
+    flag, globals_, kept = "true" if value else "false", json.dumps(mentioned), json.dumps(meta)
     return (
         f'{{"names":{names},"mentioned":{globals_},"inputs":{inputs},"bigs":{bigs},'
-        f'"meta":{meta},"value":{flag},"calls":{calls}}}'
+        f'"meta":{kept},"value":{flag},"calls":{calls}}}'
     )
 
 

@@ -88,7 +88,10 @@ return [
   (given) => {
     const { names, mentioned, inputs, bigs, meta: place, value, calls } = parse(given);
     forget();
-    made = 0; toolCalls = 0; maxCalls = calls; meta = stringify(place); wantsValue = value;
+    // QuickJS itself hands over a cell's result by assigning to `value`, and asks it for `then`.
+    deleteProperty(ObjectProto, "value");
+    deleteProperty(ObjectProto, "then");
+    made = 0; toolCalls = 0; maxCalls = calls; meta = place; wantsValue = value;
     if (names !== null) install(names);
     for (let i = 0; i < mentioned.length; i++) offer(mentioned[i]);
     if (bigs) restore(inputs, bigs);
@@ -130,7 +133,9 @@ return [
     if (failure !== null) return failed(failure.error);
     let report;
     try {
-      report = '{"done":' + (wantsValue ? encode(envelope.value) : "null") + ',"calls":';
+      const result = getOwnPropertyDescriptor(envelope, "value");
+      if (result === undefined) throw unwritable("the result was lost", "do not define `value` on Object.prototype");
+      report = '{"done":' + (wantsValue ? encode(result.value) : "null") + ',"calls":';
     } catch (error) {
       const refusal = refusalOf(error);
       if (refusal === null) return failed(error);

@@ -1,0 +1,71 @@
+"""Where a namespace sits: a checked-out Monty worker, reached in one of Monty's two ways.
+
+`Desk` is the async client: best for a program that is run in one go. `Cabin` is the sync client in a lane: best for
+one that stops at calls, because everything between two stops happens in the lane. Both are one worker and one warden.
+"""
+
+from typing import Any
+
+import pydantic_monty as monty
+
+from cloister.core.errors import EngineUnavailable
+from cloister.engines.monty.lane import Lane
+from cloister.engines.warden import Warden
+
+# What goes wrong when a worker cannot be had, or is gone.
+TROUBLE = (monty.MontyError, OSError, RuntimeError, TimeoutError)
+
+
+class Desk:
+    """A worker behind Monty's async client."""
+
+    def __init__(self, session: Any) -> None:
+        self.session: Any = session
+        self.warden = Warden(session.worker_pid)
+
+    @classmethod
+    async def take(cls, session: Any) -> "Desk":
+        try:
+            await session.__aenter__()
+        except TROUBLE as error:
+            raise EngineUnavailable(f"no Monty worker is to be had: {error}") from error
+        return cls(session)
+
+    async def dump(self) -> bytes:
+        return await self.session.dump()
+
+    async def close(self) -> None:
+        session, self.session = self.session, None
+        try:
+            await session.__aexit__(None, None, None)
+        except TROUBLE:
+            pass  # the worker is gone already; the pool replaces it
+        self.warden.close()
+
+
+class Cabin:
+    """A worker behind Monty's sync client, in a lane of its own."""
+
+    def __init__(self, session: Any, lane: Lane) -> None:
+        self.session: Any = session
+        self.lane = lane
+        self.warden = Warden(session.worker_pid)
+
+    @classmethod
+    async def take(cls, session: Any, lane: Lane) -> "Cabin":
+        try:
+            await lane.do(session.__enter__)
+        except TROUBLE as error:
+            raise EngineUnavailable(f"no Monty worker is to be had: {error}") from error
+        return cls(session, lane)
+
+    async def dump(self) -> bytes:
+        return await self.lane.do(self.session.dump)
+
+    async def close(self) -> None:
+        session, self.session = self.session, None
+        try:
+            await self.lane.do(lambda: session.__exit__(None, None, None))
+        except TROUBLE:
+            pass
+        self.warden.close()
