@@ -287,11 +287,12 @@ async def test_message_of_a_wall_timeout_names_the_time_the_run_had(cloister: Cl
     assert "123 ms" in result.error.message
 
 
-async def test_timeout_wider_than_the_session_s_does_not_widen_it(cloister: Cloister) -> None:
+async def test_timeout_wider_than_the_session_s_is_refused(cloister: Cloister) -> None:
     session = await cloister.open_session(tools=[Door().tool], limits=SessionLimits(wall_ms=100), type_check="off")
     result = await session.run("await knock(n=1)", timeout_ms=60_000)
     assert result.error is not None
-    assert result.error.code == "TIMEOUT_WALL"
+    assert result.error.code == "INVALID_LIMITS"
+    assert result.external_calls == ()
 
 
 async def test_narrowed_run_s_effects_are_kept(session: Session) -> None:

@@ -42,8 +42,8 @@ class Cloister:
         self._tools = ToolRegistry(tools)
         self._limits = limits or SessionLimits()
         self._type_check = _parse_type_check(type_check)
-        if workers is not None and (isinstance(workers, bool) or workers < 1):
-            raise InvalidInput(f"workers must be at least 1, not {workers!r}")
+        if workers is not None and (type(workers) is not int or workers < 1):
+            raise InvalidInput(f"workers must be a whole number of at least 1, not {workers!r}")
         self._clock = clock or SystemClock()
         self._ids = IdSource(self._clock.now_ms)
         self._key = SnapshotKey(snapshot_key)
@@ -105,10 +105,11 @@ class Cloister:
         """
         envelope = unseal(snapshot, self._key())
         options = SessionOptions(
-            id=self._free_id(session_id or envelope.session_id),
+            id=self._free_id(envelope.session_id if session_id is None else session_id),
             language=envelope.language,
             limits=envelope.limits.narrowed_by(limits),
             type_check=self._type_check if type_check is None else _parse_type_check(type_check),
+            title=envelope.title,
             labels=envelope.labels,
         )
         if tools is None:
@@ -122,13 +123,17 @@ class Cloister:
             envelope = unseal(snapshot, self._key())
         except SnapshotError:
             return False
-        known = set(self._tools.names())
+        known = self._tools.digests()
         original = self._sessions.get(envelope.session_id)
         if tools is not None:
-            known |= set(ToolRegistry(tools).names())
+            known |= ToolRegistry(tools).digests()
         elif original is not None:
-            known |= set(original.tools.names())
-        return set(envelope.capabilities) <= known and envelope.engine_version == _engine_version(envelope.language)
+            known |= original.tools.digests()
+        try:
+            envelope.check_capabilities(known)
+        except SnapshotError:
+            return False
+        return envelope.engine_version == _engine_version(envelope.language)
 
     def session(self, session_id: str) -> Session:
         """The open session of that id; raises `SessionNotFound`."""

@@ -132,7 +132,8 @@ class Runner:
             return self._end(cell, step)
         finally:
             self._timers.cancel()
-            await self._cancel(tasks, cell)
+            if tasks:
+                await self._cancel(tasks, cell)
 
     async def _timed(self, cell: Cell, step: Callable[[Turn], Awaitable[Step]], now_ms: int | None = None) -> Step:
         began = self._clock.monotonic()
@@ -212,6 +213,8 @@ class Runner:
     # -- endings ---------------------------------------------------------------------------------------------
 
     def _end(self, cell: Cell, step: Step) -> Ending:
+        if not step.calls and isinstance(step, Finished):
+            return Ending(step.value)
         never = tuple(call.name for call in step.calls if call.number not in cell.records and call.kind == "tool")
         for call in step.calls:
             if call.kind == "tool" and call.number not in cell.records and call.number not in cell.pending:
@@ -240,8 +243,7 @@ class Runner:
         for task, call in tasks.items():
             task.cancel()
             self._cancelled(cell, call)
-        if tasks:
-            await asyncio.wait(tasks, timeout=1.0)
+        await asyncio.wait(tasks, timeout=1.0)
 
     def _cancelled(self, cell: Cell, call: Call) -> None:
         if call.kind != "tool" or call.number in cell.records:

@@ -6,7 +6,9 @@ from typing import Any
 from cloister.cells.output import Output, Stream
 from cloister.cells.runner import Cell
 from cloister.cells.tape import Recording
+from cloister.core.call import ExternalCallRecord
 from cloister.core.limits import SessionLimits
+from cloister.core.wire import from_json, to_json
 from cloister.gate import Budget
 from cloister.ports.engine import Call, Catalog, Program
 
@@ -19,6 +21,8 @@ def put_to_sleep(cell: Cell, pending: tuple[Call, ...]) -> dict[str, Any]:
         "code": cell.program.code,
         "stdout": cell.output.text("stdout"),
         "stderr": cell.output.text("stderr"),
+        "dropped": cell.output.dropped,
+        "records": [[number, to_json(record)] for number, record in cell.records.items()],
         "wall_left_ms": cell.wall_left_ms,
         "cpu_left_ms": cell.cpu_left_ms,
         "calls_left": cell.budget.left,
@@ -34,6 +38,7 @@ def wake(asleep: Mapping[str, Any], catalog: Catalog, limits: SessionLimits, now
     for stream in _STREAMS:
         if asleep[stream]:
             output.write(stream, asleep[stream])
+    output.dropped += asleep["dropped"]
     cell = Cell(
         id=asleep["id"],
         program=program,
@@ -43,6 +48,8 @@ def wake(asleep: Mapping[str, Any], catalog: Catalog, limits: SessionLimits, now
         wall_left_ms=min(asleep["wall_left_ms"], limits.wall_ms),
         cpu_left_ms=min(asleep["cpu_left_ms"], limits.cpu_ms),
     )
+    for number, record in asleep["records"]:
+        cell.records[number] = from_json(ExternalCallRecord, record)
     for number, name, args, kwargs, kind in asleep["pending"]:
         cell.pending[number] = Call(number, name, tuple(args), kwargs, kind)
     return cell

@@ -17,7 +17,7 @@ from typing import Any
 
 import zstandard
 
-from cloister.core.errors import SnapshotCorrupt, SnapshotForeign, SnapshotVersionMismatch
+from cloister.core.errors import SnapshotCapabilityMismatch, SnapshotCorrupt, SnapshotForeign, SnapshotVersionMismatch
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 
@@ -44,9 +44,22 @@ class Envelope:
     state: bytes | None
     cell: Mapping[str, Any] | None = None
     seed: int = 0
+    title: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     # What could not be kept, named.
     left_out: tuple[str, ...] = ()
+
+    def check_capabilities(self, here: Mapping[str, str]) -> None:
+        """Raise unless all that the snapshot's programs may call is there as it was. More is fine."""
+        gone = sorted(name for name in self.capabilities if name not in here)
+        changed = sorted(n for n, digest in self.capabilities.items() if n in here and here[n] != digest)
+        if gone or changed:
+            parts = [f"{', '.join(gone)} is gone"] if gone else []
+            parts += [f"{', '.join(changed)} has changed"] if changed else []
+            raise SnapshotCapabilityMismatch(
+                f"the snapshot's programs may call what is not there as it was: {'; '.join(parts)}",
+                hint="restore it with the tools it was made with; more tools are fine",
+            )
 
 
 def key_id(key: bytes) -> bytes:
@@ -77,6 +90,7 @@ def seal(envelope: Envelope, key: bytes) -> bytes:
         "fresh": envelope.state is None,
         "cell": envelope.cell,
         "seed": envelope.seed,
+        "title": envelope.title,
         "labels": dict(envelope.labels),
         "left_out": list(envelope.left_out),
     }
@@ -124,6 +138,7 @@ def unseal(data: bytes, key: bytes) -> Envelope:
         state=None if head["fresh"] else payload,
         cell=head["cell"],
         seed=head["seed"],
+        title=head["title"],
         labels=head["labels"],
         left_out=tuple(head["left_out"]),
     )

@@ -11,13 +11,11 @@ from cloister.cells.output import Output, Stream
 from cloister.cells.runner import Cell, Ending, Runner
 from cloister.cells.seats import Namespace, Seats
 from cloister.cells.tape import Recording
-from cloister.core.capability import capability_digest
 from cloister.core.codes import Code, RunStatus, status_of
 from cloister.core.diagnostic import Diagnostic, ErrorObject
 from cloister.core.errors import (
     InvalidLimits,
     SessionClosed,
-    SnapshotCapabilityMismatch,
     SnapshotForeign,
     SnapshotVersionMismatch,
 )
@@ -278,16 +276,7 @@ class Session:
                 f"the snapshot was made by {envelope.engine_version!r}; this is {engine.version!r}",
                 hint="restore it with the same release of the engine",
             )
-        here = self._capabilities()
-        gone = sorted(name for name in envelope.capabilities if name not in here)
-        changed = sorted(n for n, digest in envelope.capabilities.items() if n in here and here[n] != digest)
-        if gone or changed:
-            parts = [f"{', '.join(gone)} is gone"] if gone else []
-            parts += [f"{', '.join(changed)} has changed"] if changed else []
-            raise SnapshotCapabilityMismatch(
-                f"the snapshot's programs may call what is not there as it was: {'; '.join(parts)}",
-                hint="restore it with the tools it was made with; more tools are fine",
-            )
+        envelope.check_capabilities(self._tools.digests())
 
     async def close(self) -> None:
         """Give everything back. Closing twice is fine; a cell under way is stopped."""
@@ -425,16 +414,14 @@ class Session:
             engine=engine.name,
             engine_version=engine.version,
             limits=self.limits,
-            capabilities=self._capabilities(),
+            capabilities=self._tools.digests(),
             created_at=format_time(moment(self._clock.now_ms())),
             state=state,
             cell=cell,
             seed=self._namespace.seed,
+            title=self._options.title,
             labels=self._options.labels,
         )
-
-    def _capabilities(self) -> dict[str, str]:
-        return {tool.full_name: capability_digest(tool.capability) for tool in self._tools}
 
     def _current_catalog(self) -> Catalog:
         if self._catalog is None or self._catalog_generation != self._tools.generation:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from cloister.core.capability import Capability
+from cloister.core.capability import Capability, capability_digest
 from cloister.core.errors import InvalidInput
 from cloister.tools.tool import Tool, as_tool
 
@@ -45,6 +45,10 @@ class ToolRegistry:
 
     def capabilities(self) -> list[Capability]:
         return [self._tools[name].capability for name in self.names()]
+
+    def digests(self) -> dict[str, str]:
+        """Each tool's full name and what a suspended program relies on of it."""
+        return {name: capability_digest(tool.capability) for name, tool in self._tools.items()}
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())

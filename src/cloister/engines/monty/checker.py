@@ -27,6 +27,8 @@ from cloister.engines.warden import Warden, verdict_error
 from cloister.ports.engine import Catalog, Checked, Program, Turn, TypeCheck
 
 MAX_CONTEXT = 8 << 10
+# All sessions share the checker, and no honest program takes this long to read.
+_LONGEST_LOOK_MS = 2000.0
 # Reports and programs up to this length are read on the event loop.
 _SHORT = 32 << 10
 _HALT = "__cloister_halt__()\n"
@@ -172,7 +174,8 @@ class Checker:
         catalog = turn.catalog
         desk = await self._desk(catalog)
         began = time.monotonic()
-        desk.warden.watch(turn.wall_ms, turn.wall_ms)
+        bound = min(turn.wall_ms, _LONGEST_LOOK_MS)
+        desk.warden.watch(bound, bound)
         try:
             found = await desk.look(program, context, starting=starting)
             return replace(found, wall_ms=(time.monotonic() - began) * 1000)
@@ -183,7 +186,9 @@ class Checker:
         except (monty.MontyCrashedError, RuntimeError):
             verdict = desk.warden.verdict
             await self._drop(catalog.revision)
-            return Findings(errors=(verdict_error(verdict),)) if verdict is not None else None
+            if verdict is None:
+                return None
+            return Findings(errors=(verdict_error(verdict),)) if bound == turn.wall_ms else _UNCHECKED
         finally:
             desk.warden.rest()
 

@@ -53,6 +53,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 # Ways to get at a name that is not written out, and the waits that are ours to keep.
 _OPAQUE = frozenset({"eval", "exec", "sleep"})
 _SCANNED = 4096
+_CLEAN = Checked()
 _AS_THEY_ARE = frozenset({int, float, bool, type(None)})
 
 
@@ -78,6 +79,7 @@ class MontyInterpreter:
         self._closed = False
         self._context = ""
         self._roots: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
+        self._granted: Catalog | None = None
         self._pending = Pending()
         self._turn = Turn(0, 0, 0, lambda _stream, _text: None)
         self._bytes = 0
@@ -108,7 +110,7 @@ class MontyInterpreter:
 
     async def check(self, program: Program, types: TypeCheck, turn: Turn, *, starting: bool) -> Checked:
         if starting and not self._checker.needed(program, turn.catalog, types):
-            return Checked()
+            return _CLEAN
         found = await self._checker.check(program, turn, context=self._context, starting=starting)
         defined = frozenset([name for name in found.unresolved if await self._is_defined(name)])
         return found.judge(defined, turn.catalog, types)
@@ -399,6 +401,9 @@ class MontyInterpreter:
 
     def _grant(self, catalog: Catalog) -> None:
         """Make the catalog's namespaces importable."""
+        if catalog is self._granted:
+            return
+        self._granted = catalog
         self._modules.clear()
         if not catalog.modules and not any("." in name for name in catalog.names):
             return

@@ -38,7 +38,7 @@ def arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any,
     """A call's arguments as plain JSON and about how many bytes they take; raises `ValueRefused`."""
     size = 8
     for value in (*args, *kwargs.values()):
-        kind: Any = type(value)
+        kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
         if kind is str and len(value) < 200 and value[:1] not in "<[{(":
             size += 4 * len(value) + 2
         elif (

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeAlias
 
 from cloister.engines.quickjs.erase import Erased, guest_position, original_position
+from cloister.engines.quickjs.syntax import PROBLEM_LIMIT
 
 Diagnostic: TypeAlias = dict[str, Any]
 
@@ -24,6 +25,7 @@ _WORD = re.compile(r"[\w$]+")
 _UNDEFINED = re.compile(r"ReferenceError: '?([\w$]+)'? is not defined")
 _PROPERTY = re.compile(r"TypeError: cannot (?:read|set) property '([\w$]+)' of (?:undefined|null)")
 _LONGEST_NAME = 100
+_MOST_SUSPECTS = 200
 
 
 def remember(erased: Erased) -> str:
@@ -97,21 +99,12 @@ def problems(erased: Erased) -> list[Diagnostic]:
     ]
 
 
-def unknown_tools(
-    erased: Erased, names: Collection[str], standing: Callable[[list[str]], list[int]]
-) -> list[Diagnostic]:
-    """Calls of what only a tool could be, and none is. `standing` tells how names stand on the global object."""
+def suspects(erased: Erased, names: Collection[str]) -> list[Diagnostic]:
+    """Calls of what only a tool could be, and none is, unless the program has a variable of that name: see `guilty`."""
     spaces = {name.partition(".")[0] for name in names if "." in name}
-    suspects = [r for r in erased.references if _suspicious(r.name, r.awaited, names, spaces)]
-    if not suspects:
-        return []
-    roots = sorted({reference.name.partition(".")[0] for reference in suspects})
-    stands = dict(zip(roots, standing(roots), strict=True))
     found: list[Diagnostic] = []
-    for reference in suspects:
-        root, dot, _ = reference.name.partition(".")
-        # A program's own variable of that name is its own business.
-        if stands[root] == THEIRS or (not dot and stands[root] == OURS and root in _BUILT_IN):
+    for reference in erased.references:
+        if not _suspicious(reference.name, reference.awaited, names, spaces):
             continue
         said = reference.name.removeprefix("tools.")
         near: list[str] = []
@@ -120,8 +113,25 @@ def unknown_tools(
         else:
             said = said[:_LONGEST_NAME] + "..."
         span = [reference.line, reference.column, reference.end_line, reference.end_column]
-        found.append({"code": "UNKNOWN_TOOL", "message": f"there is no tool `{said}`", "near": near, "span": span})
+        found.append({"name": reference.name, "said": said, "near": near, "span": span})
+        if len(found) == _MOST_SUSPECTS:
+            break
     return found
+
+
+def guilty(suspected: list[Diagnostic], standing: Callable[[list[str]], list[int]]) -> list[Diagnostic]:
+    """The suspects that nothing on the global object excuses; `standing` tells how names stand there."""
+    roots = sorted({suspect["name"].partition(".")[0] for suspect in suspected})
+    stands = dict(zip(roots, standing(roots), strict=True)) if roots else {}
+    found: list[Diagnostic] = []
+    for suspect in suspected:
+        root, dot, _ = suspect["name"].partition(".")
+        # A program's own variable of that name is its own business.
+        if stands[root] == THEIRS or (not dot and stands[root] == OURS and root in _BUILT_IN):
+            continue
+        message = f"there is no tool `{suspect['said']}`"
+        found.append({"code": "UNKNOWN_TOOL", "message": message, "near": suspect["near"], "span": suspect["span"]})
+    return found[:PROBLEM_LIMIT]
 
 
 def _suspicious(name: str, awaited: bool, names: Collection[str], spaces: set[str]) -> bool:

@@ -10,6 +10,7 @@ from cloister.core.errors import ConfinementUnavailable, EngineUnavailable, Snap
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 from cloister.engines.quickjs import module_cache
+from cloister.engines.quickjs.checker import Checker
 from cloister.engines.quickjs.interpreter import QuickJSInterpreter
 from cloister.engines.quickjs.pool import Pool
 from cloister.engines.quickjs.process import WorkerLost, WorkerProcess, bury, spawn
@@ -53,6 +54,7 @@ class QuickJSEngine:
         self._require_confinement = require_confinement
         self._cache_dir = cache_dir
         self._pool: Pool | None = None
+        self._checker = Checker(self._spawn)
         self._module: asyncio.Task[bytes] | None = None
         self._layers: Mapping[str, str] = {}
         self._open: set[QuickJSInterpreter] = set()
@@ -64,6 +66,7 @@ class QuickJSEngine:
     async def __aenter__(self) -> "QuickJSEngine":
         self._module = asyncio.get_running_loop().create_task(asyncio.to_thread(module_cache.load, self._cache_dir))
         self._pool = Pool(self._spawn, self._capacity)
+        self._checker = Checker(self._spawn)
         self._pool.warm()
         if self._require_confinement:
             try:
@@ -82,7 +85,7 @@ class QuickJSEngine:
                 interpreter.interrupt()
         finally:
             # Shielded: a host that is being cancelled must not leave processes behind.
-            closing = asyncio.ensure_future(pool.close())
+            closing = asyncio.gather(pool.close(), self._checker.close())
             try:
                 await asyncio.shield(closing)
             except asyncio.CancelledError:
@@ -96,7 +99,7 @@ class QuickJSEngine:
         if self._pool is None:
             raise EngineUnavailable("enter the engine before opening a session")
         worker = await self._pool.acquire()
-        interpreter = QuickJSInterpreter(worker, self._give_back)
+        interpreter = QuickJSInterpreter(worker, self._checker, self._give_back)
         self._open.add(interpreter)
         words = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
         head = {

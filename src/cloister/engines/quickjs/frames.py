@@ -14,7 +14,7 @@ _LENGTH: Final = struct.Struct(">I")
 STEP_HEAD: Final = struct.Struct(">dQQ")
 
 # host -> worker
-SETUP, OPEN, START, RESUME, DUMP, CHECK, CLOSE = range(1, 8)
+SETUP, OPEN, START, RESUME, DUMP, CHECK, JUDGE, CLOSE = range(1, 9)
 # worker -> host
 HELLO, OPENED, STEP, OUTPUT, IMAGE, CHECKED, CLOSED, REFUSED = range(16, 24)
 

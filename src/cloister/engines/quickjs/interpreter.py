@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from cloister.core.codes import Code
-from cloister.core.diagnostic import ErrorObject
+from cloister.core.diagnostic import Diagnostic, ErrorObject, Severity
 from cloister.core.errors import EngineUnavailable
 from cloister.engines.quickjs import frames, report
+from cloister.engines.quickjs.checker import Checker, Overdue
 from cloister.engines.quickjs.process import WorkerLost, WorkerProcess
 from cloister.engines.warden import Verdict, verdict_error
 from cloister.ports.engine import Checked, Failed, Program, Settlement, Step, Turn, TypeCheck, Usage
@@ -18,8 +19,14 @@ _LARGE = 64 << 10
 
 
 class QuickJSInterpreter:
-    def __init__(self, worker: WorkerProcess, on_close: Callable[["QuickJSInterpreter"], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        worker: WorkerProcess,
+        checker: Checker,
+        on_close: Callable[["QuickJSInterpreter"], Awaitable[None]],
+    ) -> None:
         self.worker = worker
+        self._checker = checker
         self._on_close = on_close
         self._told: frozenset[str] | None = None
         # A fatal step leaves no namespace behind, whether or not its worker lives.
@@ -38,26 +45,44 @@ class QuickJSInterpreter:
         # `start` erases, and looks for unknown tools, in the same round trip; there are no types to check.
         if starting or self._gone:
             return Checked()
-        head = self._head(turn) | {"inputs": list(program.inputs)}
+        head = {"names": sorted(turn.catalog.names)}
         frame = frames.pack_with_head(frames.CHECK, head, program.code.encode("utf-8", "surrogatepass"))
-        async with self._one:
-            return await self._check(frame, turn)
-
-    async def _check(self, frame: bytes, turn: Turn) -> Checked:
-        warden = self.worker.warden
-        if warden.verdict is None:
-            warden.watch(turn.wall_ms, turn.cpu_ms)
         try:
-            _, payload = await self.worker.ask(frame, frames.CHECKED)
-            return Checked(report.read_diagnostics(report.read_json(payload), turn.catalog))
+            found, suspects = report.read_check(await self._checker.examine(frame, turn), turn.catalog)
+        except Overdue as overdue:
+            error = verdict_error(overdue.verdict)
+            return Checked((Diagnostic(Severity.ERROR, error.code, error.message, error.hint),))
         except frames.FrameError as error:
-            self.worker.misbehaved(str(error))
-            return Checked()
-        except WorkerLost:
-            # Nothing was found because nobody could look: starting the program says why.
-            return Checked()
-        finally:
-            warden.rest()
+            self._checker.distrust(str(error))
+            raise EngineUnavailable("the worker that checks programs misbehaved") from None
+        except WorkerLost as error:
+            raise EngineUnavailable(f"the worker that checks programs died: {error}") from None
+        if suspects:
+            found += await self._judge(suspects, program, turn)
+        return Checked(found)
+
+    async def _judge(self, suspects: list[Any], program: Program, turn: Turn) -> tuple[Diagnostic, ...]:
+        """The calls among `suspects` that no variable of this session explains."""
+        frame = frames.pack_with_head(
+            frames.JUDGE,
+            {
+                "now_ms": turn.now_ms,
+                "cpu_ms": turn.cpu_ms,
+                "wall_ms": turn.wall_ms,
+                "suspects": suspects,
+                "inputs": list(program.inputs),
+            },
+        )
+        async with self._one:
+            try:
+                _, payload = await self.worker.ask(frame, frames.CHECKED)
+                return report.read_check(payload, turn.catalog)[0]
+            except frames.FrameError as error:
+                self.worker.misbehaved(str(error))
+            except WorkerLost:
+                pass
+        # Nothing was found because nobody could look: starting the program says why.
+        return ()
 
     async def start(self, program: Program, turn: Turn) -> Step:
         inputs, bigs = report.write_value(dict(program.inputs))

@@ -137,6 +137,12 @@ def read_diagnostics(found: Any, catalog: Catalog) -> tuple[Diagnostic, ...]:
     return tuple(_diagnostic(_record(item), catalog) for item in _list(found))
 
 
+def read_check(payload: bytes, catalog: Catalog) -> tuple[tuple[Diagnostic, ...], list[Any]]:
+    """What a check found, and what the session itself must still judge: passed on to its worker as it is."""
+    told = _record(read_json(payload))
+    return read_diagnostics(told.get("found"), catalog), _list(told.get("suspects"))
+
+
 def _diagnostic(item: dict[str, Any], catalog: Catalog) -> Diagnostic:
     hint = _nearest(item.get("near"), catalog) or item.get("hint")
     error = _error(item | {"hint": hint})

@@ -13,7 +13,7 @@ from typing import Any
 
 from cloister.engines.confinement.seal import enter_namespaces, seal
 from cloister.engines.quickjs import diagnosis, frames
-from cloister.engines.quickjs.erase import erase
+from cloister.engines.quickjs.erase import Erased, erase
 from cloister.engines.quickjs.guest import (
     BEGIN,
     SEED,
@@ -92,8 +92,12 @@ class Session:
     def budget(self, head: dict[str, Any]) -> None:
         self.guest.budget = Budget(head["now_ms"], head["cpu_ms"], head["wall_ms"], self.memory)
 
-    def standing(self, names: list[str]) -> list[int]:
-        return json.loads(self.guest.ask(STANDING, json.dumps(names)))
+    def guilty(self, suspected: list[diagnosis.Diagnostic], inputs: list[str]) -> list[diagnosis.Diagnostic]:
+        def standing(names: list[str]) -> list[int]:
+            told = json.loads(self.guest.ask(STANDING, json.dumps(names)))
+            return [diagnosis.THEIRS if name in inputs else n for name, n in zip(names, told, strict=True)]
+
+        return diagnosis.guilty(suspected, standing)
 
     def learn(self, names: list[str] | None) -> None:
         """Take note of the catalog; None when it is as it was."""
@@ -176,6 +180,8 @@ class Worker:
             return frames.pack(frames.CLOSED)
         if kind == frames.CHECK:
             return self._check(*frames.split_head(payload))
+        if kind == frames.JUDGE:
+            return self._judge(*frames.split_head(payload))
         if kind == frames.DUMP:
             return self._dump()
         head, tail = frames.split_head(payload)
@@ -210,31 +216,19 @@ class Worker:
         return frames.pack(frames.IMAGE, image)
 
     def _check(self, head: dict[str, Any], code: bytes) -> bytes:
-        session = self._session
-        if session is None:
-            return frames.pack(frames.REFUSED, b"there is no session")
-        session.budget(head)
-        found, erased = self._examine(session, head, code.decode("utf-8", "surrogatepass"))
+        """What is wrong with a program as such, and which of its calls depend on the session: those it must judge."""
+        found, erased = _examine(code.decode("utf-8", "surrogatepass"))
+        suspected: list[diagnosis.Diagnostic] = []
         if not found and erased is not None:
+            suspected = diagnosis.suspects(erased, frozenset(head["names"]))
             found = self._compile(erased.code, diagnosis.remember(erased))
-        return frames.pack(frames.CHECKED, json.dumps(found).encode("utf-8", "replace"))
+        return _checked(found, suspected)
 
-    def _examine(self, session: Session, head: dict[str, Any], code: str) -> tuple[list[diagnosis.Diagnostic], Any]:
-        if len(code) > _CODE_BYTES:
-            message = f"the cell has more than {_CODE_BYTES} characters"
-            return [{"code": "SYNTAX_ERROR", "message": message, "hint": "pass data as inputs, not as code"}], None
-        erased = erase(code)
-        found = diagnosis.problems(erased)
-        session.learn(head["names"])
-        defined = frozenset(head["inputs"])
-
-        def standing(names: list[str]) -> list[int]:
-            told = session.standing(names)
-            return [diagnosis.THEIRS if name in defined else n for name, n in zip(names, told, strict=True)]
-
-        if not found:
-            found = diagnosis.unknown_tools(erased, session.names, standing)
-        return found, erased
+    def _judge(self, head: dict[str, Any], _: bytes) -> bytes:
+        if self._session is None:
+            return _checked([], [])
+        self._session.budget(head)
+        return _checked(self._session.guilty(head["suspects"], head["inputs"]), [])
 
     def _compile(self, code: str, meta: str) -> list[diagnosis.Diagnostic]:
         """Whether QuickJS takes the code, tried in a guest of its own that never gets to run it."""
@@ -276,8 +270,11 @@ class Worker:
 
     def _start(self, session: Session, head: dict[str, Any], inputs: str) -> bytes:
         self._outbox.total = 0
-        found, erased = self._examine(session, head, head["code"])
-        if found:
+        found, erased = _examine(head["code"])
+        session.learn(head["names"])
+        if not found and erased is not None:
+            found = session.guilty(diagnosis.suspects(erased, session.names), head["inputs"])
+        if found or erased is None:
             return json.dumps({"rejected": found}).encode("utf-8", "replace")
         meta = diagnosis.remember(erased)
         bigs = json.dumps(head["bigs"])
@@ -290,6 +287,19 @@ class Worker:
             return placed(made, compiling=True)
         session.promise = made
         return session.step()
+
+
+def _examine(code: str) -> tuple[list[diagnosis.Diagnostic], Erased | None]:
+    if len(code) > _CODE_BYTES:
+        message = f"the cell has more than {_CODE_BYTES} characters"
+        return [{"code": "SYNTAX_ERROR", "message": message, "hint": "pass data as inputs, not as code"}], None
+    erased = erase(code)
+    return diagnosis.problems(erased), erased
+
+
+def _checked(found: list[diagnosis.Diagnostic], suspected: list[diagnosis.Diagnostic]) -> bytes:
+    told = {"found": found, "suspects": suspected}
+    return frames.pack(frames.CHECKED, json.dumps(told).encode("utf-8", "replace"))
 
 
 def _beginning(names: str, mentioned: list[str], inputs: str, bigs: str, meta: str, value: bool, calls: int) -> str:
