@@ -343,10 +343,14 @@ async def test_leaving_closes_every_session_and_every_worker_process() -> None:
 
 async def test_leaving_after_an_error_closes_every_worker_process_too() -> None:
     before = _children()
-    with pytest.raises(ZeroDivisionError):
+
+    async def fail() -> None:
         async with Cloister() as cloister:
             await (await cloister.open_session()).run("1")
             raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
     assert _children() == before
 
 

@@ -123,7 +123,7 @@ async def test_those_who_wait_are_served_in_the_order_they_came(one: Seats) -> N
     # D comes in the very moment in which A goes, when B was told and has not moved yet.
     await one.lose(names["A"])
     await use("D")
-    await _soon(asyncio.gather(*waiting))  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    await _soon(asyncio.gather(*waiting))  # pyright: ignore[reportArgumentType]
     assert served == ["B", "C", "D"]
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -13,11 +13,14 @@ from tests.core.json_values import json_objects, json_values
 
 
 def _reversed(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _reversed(item) for key, item in reversed(list(value.items()))}  # pyright: ignore
-    if isinstance(value, list):
-        return [_reversed(item) for item in value]  # pyright: ignore
-    return value
+    match value:
+        case dict():
+            items: list[tuple[str, Any]] = list(cast("dict[str, Any]", value).items())
+            return {key: _reversed(item) for key, item in reversed(items)}
+        case list():
+            return [_reversed(item) for item in cast("list[Any]", value)]
+        case _:
+            return value
 
 
 @given(json_values)

@@ -97,7 +97,7 @@ def test_mapping_that_asks_for_more_is_refused_and_names_the_limit(name: str) ->
     "request_", [{"memory": 1}, {"wall_ms": 0}, {"wall_ms": True}, {"wall_ms": "5"}, {"wall_ms": None}]
 )
 def test_mapping_that_names_no_limit_or_gives_no_number_is_refused(request_: Any) -> None:
-    with pytest.raises(InvalidLimits, match="memory|wall_ms"):
+    with pytest.raises(InvalidLimits, match=r"memory|wall_ms"):
         SessionLimits().narrowed_by(request_)
 
 

@@ -56,11 +56,9 @@ async def test_process_that_outlives_its_wall_time_is_killed(start: Start) -> No
 async def test_process_that_uses_too_much_processor_time_is_killed(start: Start) -> None:
     process = start(SPIN)
     warden = Warden(process.pid)
-    before = warden.cpu_ms()
     warden.watch(wall_ms=60_000, cpu_ms=20)
     assert await _until_dead(process) == -signal.SIGKILL
     assert warden.verdict == "TIMEOUT_CPU"
-    assert before >= 0
     warden.close()
 
 
@@ -159,13 +157,12 @@ def test_peak_of_memory_is_seen(start: Start) -> None:
     warden.close()
 
 
-def test_figures_of_a_process_that_is_gone_are_zero_or_its_last(start: Start) -> None:
+def test_processor_time_of_a_process_that_is_gone_is_zero(start: Start) -> None:
     process = start(WAIT)
     warden = Warden(process.pid)
     process.kill()
     process.wait()
     assert warden.cpu_ms() == 0.0
-    assert warden.peak_bytes() >= 0
     warden.close()
 
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(autouse=True)
-def _quiet_log(caplog: pytest.LogCaptureFixture) -> None:  # pyright: ignore[reportUnusedFunction]
+def _quiet_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL + 1, logger="cloister.gate")
 
 
@@ -73,7 +73,7 @@ async def test_call_that_passes_is_settled_with_the_tool_s_value() -> None:
 async def test_call_that_passes_is_on_record_with_both_digests() -> None:
     record = (await _handle(double, n=21)).record
     assert (record.id, record.name, record.side_effect, record.status) == ("cal_1", "it", "read", CallStatus.OK)
-    assert record.request_digest == digest_json(["it", [], {"n": 21}])
+    assert record.request_digest == digest_json(["it", list[int](), {"n": 21}])
     assert record.response_digest == digest_json(42)
     assert record.error is None
 
@@ -345,12 +345,12 @@ def record() -> Record:
     return Record()
 
 
-def no_hint():  # type: ignore[no-untyped-def]
+def no_hint():
     return Model()
 
 
 def vague_hint() -> dict[str, Any]:
-    return Model()  # type: ignore[return-value] # pyright: ignore[reportReturnType]
+    return Model()  # pyright: ignore[reportReturnType]
 
 
 def list_of_models() -> list[Model]:

@@ -369,16 +369,20 @@ async def test_snapshot_of_another_engine_is_refused(change: dict[str, str]) -> 
     envelope = unseal(await _idle(), KEY)
     async with _cloister() as there:
         with pytest.raises(SnapshotVersionMismatch):
-            await there.restore_session(seal(replace(envelope, **change), KEY))  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+            await there.restore_session(seal(replace(envelope, **change), KEY))
 
 
 @pytest.mark.parametrize("state", [b"", b"nonsense", b"CMY1\xff\xff\xff\xff"])
 async def test_state_that_the_engine_cannot_read_is_corrupt(state: bytes) -> None:
     envelope = unseal(await _idle(), KEY)
-    async with _cloister() as there:
-        with pytest.raises(SnapshotCorrupt):
+
+    async def restore_and_run() -> None:
+        async with _cloister() as there:
             session = await there.restore_session(seal(replace(envelope, state=state), KEY))
             await session.run("1")
+
+    with pytest.raises(SnapshotCorrupt):
+        await restore_and_run()
 
 
 async def test_snapshot_whose_tool_is_gone_is_refused_and_the_tool_named() -> None:

@@ -52,7 +52,7 @@ def maybe(x: Optional[str]) -> None: ...  # noqa: UP045
 def maybe_too(x: str | None) -> None: ...
 def choice(x: Literal["a", "b"]) -> None: ...
 def anything(x: Any) -> None: ...
-def no_hint(x) -> None: ...  # type: ignore[no-untyped-def] # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]
+def no_hint(x) -> None: ...  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]
 def point(x: Point) -> None: ...
 def address(x: Address) -> None: ...
 def order(x: Order) -> None: ...
@@ -61,27 +61,27 @@ def default(x: int = 5) -> None: ...
 def nothing() -> None: ...
 
 
-@pytest.mark.parametrize(
-    ("handler", "schema"),
-    [
-        (text, {"type": "string"}),
-        (whole, {"type": "integer"}),
-        (number, {"type": "number"}),
-        (truth, {"type": "boolean"}),
-        (many, {"type": "array", "items": {"type": "integer"}}),
-        (table, {"type": "object", "additionalProperties": {"type": "integer"}}),
-        (maybe, {"anyOf": [{"type": "string"}, {"type": "null"}]}),
-        (maybe_too, {"anyOf": [{"type": "string"}, {"type": "null"}]}),
-        (choice, {"type": "string", "enum": ["a", "b"]}),
-        (anything, {}),
-        (no_hint, {}),
-        (point, {"$ref": "#/$defs/Point"}),
-        (address, {"$ref": "#/$defs/Address"}),
-        (order, {"$ref": "#/$defs/Order"}),
-        (described, {"type": "string", "description": "which one"}),
-        (default, {"type": "integer", "default": 5}),
-    ],
-)
+HINTS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
+    (text, {"type": "string"}),
+    (whole, {"type": "integer"}),
+    (number, {"type": "number"}),
+    (truth, {"type": "boolean"}),
+    (many, {"type": "array", "items": {"type": "integer"}}),
+    (table, {"type": "object", "additionalProperties": {"type": "integer"}}),
+    (maybe, {"anyOf": [{"type": "string"}, {"type": "null"}]}),
+    (maybe_too, {"anyOf": [{"type": "string"}, {"type": "null"}]}),
+    (choice, {"type": "string", "enum": ["a", "b"]}),
+    (anything, {}),
+    (no_hint, {}),
+    (point, {"$ref": "#/$defs/Point"}),
+    (address, {"$ref": "#/$defs/Address"}),
+    (order, {"$ref": "#/$defs/Order"}),
+    (described, {"type": "string", "description": "which one"}),
+    (default, {"type": "integer", "default": 5}),
+]
+
+
+@pytest.mark.parametrize(("handler", "schema"), HINTS)
 def test_hint_becomes_its_json_schema(handler: Callable[..., Any], schema: dict[str, Any]) -> None:
     assert _property(handler) == schema
 
@@ -168,17 +168,20 @@ class Opaque: ...
 
 def opaque(x: Opaque) -> None: ...
 def callback(x: Callable[[int], int]) -> None: ...
-def missing(x: "Nowhere") -> None: ...  # type: ignore[name-defined] # pyright: ignore[reportUndefinedVariable, reportUnknownParameterType] # noqa: F821
+def missing(x: "Nowhere") -> None: ...  # pyright: ignore[reportUndefinedVariable, reportUnknownParameterType] # noqa: F821
 
 
-@pytest.mark.parametrize("handler", [opaque, callback, missing])
+WITHOUT_SCHEMA: list[Callable[..., Any]] = [opaque, callback, missing]
+
+
+@pytest.mark.parametrize("handler", WITHOUT_SCHEMA)
 def test_hint_that_has_no_schema_is_refused(handler: Callable[..., Any]) -> None:
     with pytest.raises(InvalidInput, match="'it'"):
         _ = _signature(handler).input_schema
 
 
-def gives_opaque() -> Opaque: ...  # type: ignore[empty-body] # pyright: ignore[reportReturnType]
-def gives_callback() -> Callable[[int], int]: ...  # type: ignore[empty-body] # pyright: ignore[reportReturnType]
+def gives_opaque() -> Opaque: ...
+def gives_callback() -> Callable[[int], int]: ...
 
 
 @pytest.mark.parametrize("handler", [gives_opaque, gives_callback])

@@ -108,7 +108,7 @@ def test_schema_is_said_as_a_type(schema: Any, made: str) -> None:
 
 
 def test_parameter_that_may_be_left_out_comes_last_with_its_default() -> None:
-    schema = {
+    schema: dict[str, Any] = {
         "type": "object",
         "properties": {
             "a": {"type": "integer", "default": 5},

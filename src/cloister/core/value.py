@@ -13,7 +13,7 @@ import datetime
 import json
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, TypeAlias, cast
@@ -25,6 +25,7 @@ MAX_NODES = 200_000
 MAX_BYTES = 4 << 20
 # CPython refuses to print or read longer integers, for the same reason: the work is quadratic.
 MAX_INT_BITS = 14_000
+_EXACT = 1 << 53
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,16 @@ _DEFAULT = Bounds()
 
 
 def plain(value: Any, bounds: Bounds = _DEFAULT) -> Json:
-    """`value` as plain JSON types, within `bounds`. Shared parts stay shared, so this is linear in what exists."""
+    """`value` as plain JSON types, within `bounds`. The work is bounded by them, however much is shared."""
     return sized(value, bounds)[0]
 
 
-def sized(value: Any, bounds: Bounds = _DEFAULT, *, text: Callable[[str], None] | None = None) -> tuple[Json, int]:
+def sized(
+    value: Any, bounds: Bounds = _DEFAULT, *, text: Callable[[str], None] | None = None, keep: bool = False
+) -> tuple[Json, int]:
     """`value` as plain JSON types, and about how many bytes it takes written out.
+
+    With `keep`, parts that are plain already are handed on as they are; give it where nobody else holds the value.
 
     `text` sees every text that is a value and may raise `ValueRefused`: an interpreter that hands over what it
     cannot convert as text is found out there.
@@ -75,7 +80,7 @@ def sized(value: Any, bounds: Bounds = _DEFAULT, *, text: Callable[[str], None] 
         return value, 8
     if kind is float:
         return _finite(value), 8
-    return _Walk(bounds, text).convert(value)
+    return _Walk(bounds, text, keep=keep).convert(value)
 
 
 def _integer(value: int) -> int:
@@ -96,105 +101,114 @@ def _text(value: str, bounds: Bounds) -> str:
     return value
 
 
-class _Walk:
-    """One conversion. Iterative, because a guest chooses how deep its values are."""
+# converted, expanded nodes, expanded bytes, height
+_Done: TypeAlias = tuple[Any, int, int, int]
 
-    def __init__(self, bounds: Bounds, text: Callable[[str], None] | None) -> None:
+
+class _Walk:
+    """One conversion. Recursive, but never deeper than the bound on depth."""
+
+    def __init__(self, bounds: Bounds, text: Callable[[str], None] | None, *, keep: bool) -> None:
         self._bounds = bounds
         self._text = text
-        # id -> (converted, expanded nodes, expanded bytes, height)
-        self._done: dict[int, tuple[Any, int, int, int]] = {}
-        # id -> the container and its parts, read once: keeps every id its own, and an odd Mapping cannot change.
-        self._open: dict[int, tuple[Any, list[Any], list[Any] | None]] = {}
+        self._keep = keep
+        self._path: set[int] = set()
+        # Containers that hold containers, each with the object itself, so that its id stays its own. Those that hold
+        # only leaves are cheaper to walk again than to remember.
+        self._done: dict[int, tuple[_Done, Any]] = {}
         self._seen = 0
 
     def convert(self, root: Any) -> tuple[Json, int]:
-        holder = [root]
-        self._run(holder)
-        made, _, size, _ = self._done[id(holder)]
-        return made[0], size
+        if _is_container(root):
+            made, _, size, _ = self._container(root, 1)
+            return made, size
+        made, size = self._leaf(root)
+        return made, size
 
-    def _run(self, root: list[Any]) -> None:
-        stack: list[tuple[Any, bool]] = [(root, False)]
-        under_way: set[int] = set()
-        while stack:
-            value, ready = stack.pop()
-            key = id(value)
-            if ready:
-                under_way.discard(key)
-                self._done[key] = self._checked(self._close(key))
-                continue
-            if key in self._done:
-                continue
-            if key in under_way:
-                raise _circular()
-            under_way.add(key)
-            stack.append((value, True))
-            for part in self._parts(value):
-                if _is_container(part):
-                    if id(part) in under_way:
-                        raise _circular()
-                    if id(part) not in self._done:
-                        stack.append((part, False))
-
-    def _parts(self, value: Any) -> list[Any]:
-        # What one container holds is bounded before it is copied.
+    def _container(self, value: Any, depth: int) -> _Done:
+        key = id(value)
+        known = self._done.get(key)
+        if known is not None:
+            if depth + known[0][3] - 1 > self._bounds.depth:
+                raise _too_deep(self._bounds)
+            return known[0]
+        if depth > self._bounds.depth:
+            raise _too_deep(self._bounds)
+        if key in self._path:
+            raise _unserializable("the value contains itself", "JSON has no way to write a circular value")
         self._seen += len(value)
         if self._seen > self._bounds.nodes:
             raise _too_large(f"the value has more than {self._bounds.nodes} parts")
         if type(value) is dict or isinstance(value, Mapping):
-            items = list(cast("Mapping[Any, Any]", value).items())
-            keys, parts = [key for key, _ in items], [part for _, part in items]
-            self._open[id(cast("Any", value))] = (value, parts, keys)
-        else:
-            parts = list(cast("Sequence[Any]", value))
-            self._open[id(value)] = (value, parts, None)
-        return parts
+            return self._object(value, key, depth)
+        return self._array(value, key, depth)
 
-    def _close(self, key: int) -> tuple[Any, int, int, int]:
-        _, parts, keys = self._open[key]
+    def _array(self, value: Any, key: int, depth: int) -> _Done:
+        made: Any
         nodes, size, height = 1, 2, 0
         out: list[Any] = []
-        for part in parts:
-            made, n, s, h = self._part(part)
+        same = self._keep and type(value) is list
+        for part in cast("list[Any]", value):
+            if type(part) is int and -_EXACT < part < _EXACT:
+                made, n, s = part, 1, 17
+            elif _is_container(part):
+                self._path.add(key)
+                made, n, s, h = self._container(part, depth + 1)
+                height = max(height, h)
+            else:
+                made, s = self._leaf(part)
+                n = 1
+            same = same and made is part
             out.append(made)
             nodes += n
             size += s + 1
-            if h > height:
-                height = h
-        if keys is None:
-            return out, nodes, size, height + 1
-        names = [_key(name) for name in keys]
-        made_object = dict(zip(names, out, strict=True))
-        if len(made_object) != len(names):
-            raise _unserializable("two keys of an object are written alike in JSON")
-        return made_object, nodes, size + sum(_text_size(name) + 3 for name in names), height + 1
+        return self._finish(value, key, (cast("Any", value if same else out), nodes, size, height + 1))
 
-    def _checked(self, done: tuple[Any, int, int, int]) -> tuple[Any, int, int, int]:
+    def _object(self, value: Any, key: int, depth: int) -> _Done:
+        made: Any
+        nodes, size, height = 1, 2, 0
+        out: dict[str, Any] = {}
+        same, count = self._keep and type(value) is dict, 0
+        for name, part in cast("Mapping[Any, Any]", value).items():
+            if _is_container(part):
+                self._path.add(key)
+                made, n, s, h = self._container(part, depth + 1)
+                height = max(height, h)
+            else:
+                made, s = self._leaf(part)
+                n = 1
+            text = name if type(name) is str else _key(name)
+            same = same and made is part and text is name
+            out[text] = made
+            count += 1
+            nodes += n
+            size += s + _text_size(text) + 3
+        if len(out) != count:
+            raise _unserializable("two keys of an object are written alike in JSON")
+        return self._finish(value, key, (cast("Any", value if same else out), nodes, size, height + 1))
+
+    def _finish(self, value: Any, key: int, done: _Done) -> _Done:
         bounds = self._bounds
-        _, nodes, size, height = done
-        # The holder around the root is one level of its own.
-        if height > bounds.depth + 1:
-            raise _too_large(f"the value is nested deeper than {bounds.depth} levels")
-        if nodes > bounds.nodes:
+        if done[1] > bounds.nodes:
             raise _too_large(f"the value has more than {bounds.nodes} parts once written out")
-        if size > bounds.size:
+        if done[2] > bounds.size:
             raise _too_large(f"the value takes more than {bounds.size} bytes once written out")
+        if done[3] > 1:
+            self._path.discard(key)
+            self._done[key] = (done, value)
         return done
 
-    def _part(self, part: Any) -> tuple[Any, int, int, int]:
-        if _is_container(part):
-            return self._done[id(part)]
-        made = _leaf(part, self._bounds)
-        if isinstance(made, str):
+    def _leaf(self, value: Any) -> tuple[Any, int]:
+        made = _leaf(value, self._bounds)
+        if type(made) is str:
             if self._text is not None:
                 self._text(made)
-            return made, 1, _text_size(made), 0
-        return made, 1, _number_size(made), 0
+            return made, _text_size(made)
+        return made, _number_size(made)
 
 
-def _circular() -> ValueRefused:
-    return _unserializable("the value contains itself", "JSON has no way to write a circular value")
+def _too_deep(bounds: Bounds) -> ValueRefused:
+    return _too_large(f"the value is nested deeper than {bounds.depth} levels")
 
 
 def _text_size(text: str) -> int:

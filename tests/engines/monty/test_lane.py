@@ -142,4 +142,4 @@ def test_loop_that_is_gone_does_not_break_the_lane() -> None:
 
 
 async def _await(lane: Lane, job: "object") -> None:
-    await lane.do(job)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    await lane.do(job)  # pyright: ignore[reportArgumentType]

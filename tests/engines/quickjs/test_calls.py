@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from cloister.core.codes import Code
@@ -272,3 +274,20 @@ async def test_program_that_ruins_every_prototype_harms_only_itself(session: Dri
     step = await session.run("null.x")
     assert isinstance(step, Failed)
     assert step.error.message == "TypeError: cannot read property 'x' of null"
+
+
+async def test_program_that_takes_too_long_to_look_at_harms_no_session(session: Driver) -> None:
+    await session.run("let kept = 41")
+    session.cpu_ms = 1
+    (found,) = (await session.check("(" * 300_000 + ")" * 300_000)).diagnostics
+    assert found.code in (Code.TIMEOUT_CPU, Code.SYNTAX_ERROR)
+    session.cpu_ms = 2000
+    step = await session.run("kept + 1")
+    assert isinstance(step, Finished)
+    assert step.value == 42
+
+
+async def test_dump_may_be_asked_for_while_a_program_runs(session: Driver) -> None:
+    step, image = await asyncio.gather(session.run("1 + 1"), session.interpreter.dump())
+    assert isinstance(step, Finished)
+    assert image

@@ -175,3 +175,14 @@ async def test_input_that_json_cannot_say_is_the_hosts_mistake(session: Driver) 
     with pytest.raises(InvalidInput):
         await session.run("x", {"x": float("nan")})
     assert await value_of(session, "1") == 1
+
+
+async def test_largest_value_that_may_leave_does(session: Driver) -> None:
+    session.cpu_ms = 20_000
+    deep = "let v: any = []; for (let i = 0; i < 127; i++) v = [v]"
+    assert isinstance(await session.run(f"{deep}; v"), Finished)
+    assert isinstance(await session.run(f"{deep}; await get_order(v, v)"), Suspended)
+    assert isinstance(await session.run("new Array(199_999).fill(1)"), Finished)
+    step = await session.run("'x'.repeat((4 << 20) - 2)")
+    assert isinstance(step, Finished)
+    assert step.value == "x" * ((4 << 20) - 2)

@@ -468,7 +468,9 @@ def split(state: bytes) -> tuple[dict[str, Any], bytes]:
         if magic != _MAGIC:
             raise ValueError("magic")
         meta = json.loads(state[_HEADER.size : _HEADER.size + size].decode("utf-8", "surrogatepass"))
-    except (struct.error, ValueError):
+        if not {"context", "calls"} <= meta.keys():
+            raise ValueError("head")
+    except (struct.error, ValueError, AttributeError):
         raise SnapshotCorrupt("these bytes are not a state of the Python engine") from None
     return meta, state[_HEADER.size + size :]
 

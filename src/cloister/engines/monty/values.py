@@ -65,4 +65,4 @@ def outward(value: Any) -> tuple[Json, int]:
             f"an instance of {value.name} cannot be written in JSON",
             "return a dict of its attributes",
         )
-    return sized(value, text=_refuse_placeholder)
+    return sized(value, text=_refuse_placeholder, keep=True)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, cast
 from cloister.core.codes import Code
 from cloister.core.diagnostic import Diagnostic, ErrorObject, Severity, Span
 from cloister.core.errors import InvalidInput
-from cloister.core.value import Json, ValueRefused, plain
+from cloister.core.value import MAX_DEPTH, MAX_NODES, Json
 from cloister.engines.quickjs.frames import STEP_HEAD, FrameError
 from cloister.engines.warden import verdict_error
 from cloister.ports.engine import Call, Catalog, Failed, Finished, Raised, Settlement, Step, Suspended, Usage
@@ -119,7 +119,7 @@ def _call(item: dict[str, Any]) -> Call:
         case {"number": number, "name": str(name), "size": int(size), "kwargs": kwargs, **rest} if not rest:
             return Call(_number(number), _text(name), (), _value(_record(kwargs)), size=size)
         case {"number": number, "name": str(name), "size": int(size), "args": args, **rest} if not rest:
-            return Call(_number(number), _text(name), tuple(_value(_list(args))), size=size)
+            return Call(_number(number), _text(name), tuple(_value(arg) for arg in _list(args)), size=size)
         case {"number": number, "name": "sleep", "kind": "timer", "args": [int() | float() as seconds], **rest} if (
             not rest and seconds >= 0
         ):
@@ -183,10 +183,23 @@ def _text(value: str) -> str:
 
 
 def _value(value: Any) -> Any:
-    try:
-        return plain(value)
-    except ValueRefused as refusal:
-        raise FrameError(f"a value out of bounds: {refusal.message}") from None
+    """A value as JSON gave it, so plain already, and bounded in bytes by its frame: its depth and parts are left."""
+    level: list[Any] = [value]
+    nodes = 0
+    for _ in range(MAX_DEPTH + 1):
+        nodes += len(level)
+        if nodes > MAX_NODES:
+            raise FrameError("a value with too many parts")
+        below: list[Any] = []
+        for item in level:
+            if type(item) is list:
+                below += item
+            elif type(item) is dict:
+                below += item.values()
+        if not below:
+            return value
+        level = below
+    raise FrameError("a value that is nested too deeply")
 
 
 # -- out --------------------------------------------------------------------------------------------------------------

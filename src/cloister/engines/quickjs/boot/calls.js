@@ -7,7 +7,9 @@ let toolCalls = 0, maxCalls = 0; // of the whole cell: one call too many ends it
 let failure = null;         // what a timer's callback threw
 
 const announce = (record, piece) => {
-  if (fresh.length >= MAX_CALLS) throw new PRangeError("more than " + MAX_CALLS + " calls at once: await some of them first");
+  if (fresh.length >= MAX_CALLS) {
+    throw new PRangeError("more than " + MAX_CALLS + " calls at once: await some of them first");
+  }
   record.number = ++made;
   record.piece = '{"number":' + made + "," + piece + "}";
   freshSize += record.piece.length;
@@ -37,7 +39,7 @@ const note = (name, args) => {
   let piece = '"name":' + text(name) + ",";
   try {
     const given = argumentsText(args);
-    if (given.length + freshSize > MAX_CALL_SIZE) throw tooLarge("the arguments of the calls made at once are too large");
+    if (given.length + freshSize > MAX_CALL_SIZE) throw tooLarge("the arguments of calls made at once are too large");
     piece += '"size":' + given.length + "," + given;
   } catch (error) {
     const refusal = refusalOf(error);

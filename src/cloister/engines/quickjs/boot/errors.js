@@ -46,8 +46,9 @@ const onTrace = (error, sites) => {
 PError.prepareStackTrace = onTrace;
 PError.stackTraceLimit = 20;
 // The engine keeps its own reference; what programs see is a constant.
-defineProperty(PError, "prepareStackTrace", { __proto__: null, value: undefined, writable: false, enumerable: false, configurable: false });
-defineProperty(PError, "stackTraceLimit", { __proto__: null, value: 20, writable: false, enumerable: false, configurable: false });
+const constant = (value) => ({ __proto__: null, value, writable: false, enumerable: false, configurable: false });
+defineProperty(PError, "prepareStackTrace", constant(undefined));
+defineProperty(PError, "stackTraceLimit", constant(20));
 
 // -- did you mean -----------------------------------------------------------------------------------------------------
 
@@ -70,7 +71,8 @@ const closest = (name, known) => {
   let best = "", least = max(1, floor(name.length * 0.4)) + 1;
   for (let i = 0; i < known.length && i < 2000; i++) {
     const other = known[i];
-    if (other === name || name.length > 60 || other.length > 60 || other.length - name.length >= least || name.length - other.length >= least) continue;
+    const longer = other.length - name.length;
+    if (other === name || name.length > 60 || other.length > 60 || longer >= least || -longer >= least) continue;
     const far = distance(name, other);
     if (far < least) { best = other; least = far; }
   }

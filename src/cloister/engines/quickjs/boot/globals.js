@@ -6,7 +6,9 @@ const quiet = () => undefined;
 const console = {
   log: out, info: out, debug: out, dir: (value) => print("o", [value]), table: (value) => print("o", [value]),
   warn: err, error: err, trace: err,
-  assert: function (holds) { if (!holds) print("e", arguments.length > 1 ? ["Assertion failed:", arguments[1]] : ["Assertion failed"]); },
+  assert: function (holds, why) {
+    if (!holds) print("e", arguments.length > 1 ? ["Assertion failed:", why] : ["Assertion failed"]);
+  },
   group: out, groupEnd: quiet, time: quiet, timeEnd: quiet, timeLog: quiet, count: quiet,
 };
 const setTimeout = function (run, ms) {
@@ -38,7 +40,11 @@ const word = () => {
 const random = () => ((word() >>> 5) * 67108864 + (word() >>> 6)) / 9007199254740992;
 
 const { now } = Date;
-const provide = (name, value) => { hidden(G, name, value); builtin[name] = value; if (typeof value === "function") weakSet(ours, value, true); };
+const provide = (name, value) => {
+  hidden(G, name, value);
+  builtin[name] = value;
+  weakSet(ours, value, true);
+};
 hidden(G, "console", console);
 hidden(G, "setTimeout", setTimeout);
 hidden(G, "clearTimeout", clearTimeout);

@@ -22,11 +22,13 @@ const method = (f) => (self, a, b, c) => apply(f, self, [a, b, c]);
 const bare = (f) => (self) => apply(f, self, NOTHING);
 const getter = (proto, name) => bare(getOwnPropertyDescriptor(proto, name).get);
 const mapGet = method(Map.prototype.get), mapSet = method(Map.prototype.set);
-const mapDelete = method(Map.prototype.delete), mapEach = method(Map.prototype.forEach), mapClear = bare(Map.prototype.clear);
+const mapDelete = method(Map.prototype.delete), mapEach = method(Map.prototype.forEach);
+const mapClear = bare(Map.prototype.clear);
 const mapSize = getter(Map.prototype, "size"), setSize = getter(Set.prototype, "size");
 const setEach = method(Set.prototype.forEach);
-const weakGet = method(WeakMap.prototype.get), weakSet = method(WeakMap.prototype.set), weakHas = method(WeakMap.prototype.has);
-const join = method(Array.prototype.join), indexOf = method(String.prototype.indexOf), slice = method(String.prototype.slice);
+const weakGet = method(WeakMap.prototype.get), weakSet = method(WeakMap.prototype.set);
+const weakHas = method(WeakMap.prototype.has), join = method(Array.prototype.join);
+const indexOf = method(String.prototype.indexOf), slice = method(String.prototype.slice);
 const wellFormed = bare(String.prototype.isWellFormed), toWellFormed = bare(String.prototype.toWellFormed);
 const startsWith = method(String.prototype.startsWith), codeAt = method(String.prototype.charCodeAt);
 const split = (text, mark) => {
@@ -46,7 +48,8 @@ const BIGGEST = 2n ** 14000n, SMALLEST = -BIGGEST;
 
 // A list without a prototype: an index that a program defined on Array.prototype is not seen by it.
 const list = () => setPrototypeOf([], null);
-const hidden = (owner, name, value) => defineProperty(owner, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
+const data = (value, enumerable) => ({ __proto__: null, value, writable: true, enumerable, configurable: true });
+const hidden = (owner, name, value) => defineProperty(owner, name, data(value, false));
 const brand = (read, value) => { try { read(value); return true; } catch { return false; } };
 const own = (object, name) => {
   const found = getOwnPropertyDescriptor(object, name);

@@ -22,6 +22,17 @@ const nameIn = (message, tail) => {
   return name[0] === "'" ? slice(name, 1, -1) : name;
 };
 
+// What programs look for here in vain, and what to do instead.
+const ELSEWHERE = {
+  __proto__: null,
+  fetch: "the network is reached through tools only",
+  require: "there are no modules: tools are global",
+  process: "programs run sealed: there is no process",
+  Buffer: "use btoa, atob and text",
+  crypto: "ask a tool for an id or a digest",
+  setInterval: "use a loop with `await sleep(ms)`",
+};
+
 const hintFor = (name, message) => {
   if (name === "ReferenceError") {
     if (indexOf(message, "module") > 0) return "there are no modules here: tools are global";
@@ -31,10 +42,11 @@ const hintFor = (name, message) => {
     for (let i = 0; i < globals.length; i++) if (typeof globals[i] === "string") names[names.length] = globals[i];
     const near = closest(missing, names);
     if (near !== "") return "did you mean `" + near + "`?";
-    const absentApi = { __proto__: null, fetch: "the network is reached through tools only", require: "there are no modules: tools are global", process: "programs run sealed: there is no process", Buffer: "use btoa, atob and text", crypto: "ask a tool for an id or a digest", setInterval: "use a loop with `await sleep(ms)`" };
-    return absentApi[missing] === undefined ? "" : absentApi[missing];
+    return ELSEWHERE[missing] === undefined ? "" : ELSEWHERE[missing];
   }
-  if (name === "TypeError" && indexOf(message, "of undefined") > 0 && mapSize(pending) > 0) return "if the value comes from a tool, add `await` in front of the call";
+  if (name === "TypeError" && indexOf(message, "of undefined") > 0 && mapSize(pending) > 0) {
+    return "if the value comes from a tool, add `await` in front of the call";
+  }
   return "";
 };
 
@@ -65,7 +77,8 @@ const errorReport = (thrown) => {
     hint = "throw an Error, so that its place is known";
   }
   if (fault !== null) { code = fault.code; hint = fault.hint || ""; }
-  const parts = '"name":' + text(cut(name)) + ',"message":' + text(cut(message)) + ',"frames":' + text(frames) + ',"hint":' + text(cut(hint));
+  const told = '"name":' + text(cut(name)) + ',"message":' + text(cut(message)) + ',"hint":' + text(cut(hint));
+  const parts = told + ',"frames":' + text(frames);
   return '{"error":{' + parts + ',"code":' + text(code) + '},"meta":' + (meta === "" ? "null" : meta) + ',"calls":';
 };
 
@@ -114,7 +127,11 @@ return [
       if (record === undefined) continue;
       mapDelete(pending, answer.number);
       if (record.run !== undefined) {
-        try { apply(record.run, undefined, record.args); } catch (error) { if (failure === null) failure = { __proto__: null, error }; }
+        try {
+          apply(record.run, undefined, record.args);
+        } catch (error) {
+          if (failure === null) failure = { __proto__: null, error };
+        }
       } else if (answer.error !== null) record.reject(callError(record, answer.error));
       else record.resolve(answer.value);
     }
@@ -139,7 +156,8 @@ return [
     } catch (error) {
       const refusal = refusalOf(error);
       if (refusal === null) return failed(error);
-      report = '{"refused":{"code":"' + refusal.code + '","message":' + text(refusal.message) + ',"hint":' + text(refusal.hint) + '},"calls":';
+      const why = '","message":' + text(refusal.message) + ',"hint":' + text(refusal.hint);
+      report = '{"refused":{"code":"' + refusal.code + why + '},"calls":';
     }
     report += freshCalls() + "}";
     forget();

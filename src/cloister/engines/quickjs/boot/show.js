@@ -71,14 +71,18 @@ const show = (root) => {
       const name = typeof maker === "function" ? own(maker, "name") : undefined;
       if (typeof name === "string" && name !== "") label = name + " ";
     } else if (proto === null) label = "[Object: null prototype] ";
-    if (depth >= SHOWN_DEPTH || budget <= 0) return array ? "[Array]" : "[" + (label === "" ? kind === "object" ? "Object" : kind : slice(label, 0, -1)) + "]";
+    if (depth >= SHOWN_DEPTH || budget <= 0) {
+      const short = label !== "" ? slice(label, 0, -1) : kind === "object" ? "Object" : kind;
+      return array ? "[Array]" : "[" + short + "]";
+    }
     parents[depth] = value;
     const parts = list();
     let total = 0;
     const add = (part) => { if (parts.length < SHOWN_ITEMS && budget > 0) parts[parts.length] = part(); };
     if (kind === "Map") {
       label = "Map(" + (total = mapSize(value)) + ") ";
-      mapEach(value, (item, key) => add(() => walk(key, depth + 1, indent + 2) + " => " + walk(item, depth + 1, indent + 2)));
+      const inner = (part) => walk(part, depth + 1, indent + 2);
+      mapEach(value, (item, key) => add(() => inner(key) + " => " + inner(item)));
     } else if (kind === "Set") {
       label = "Set(" + (total = setSize(value)) + ") ";
       setEach(value, (item) => add(() => walk(item, depth + 1, indent + 2)));
@@ -91,7 +95,8 @@ const show = (root) => {
       for (let i = 0; i < total && i < SHOWN_ITEMS && budget > 0; i++) {
         const found = getOwnPropertyDescriptor(value, keys[i]);
         if (found === undefined) continue;
-        const part = found.get !== undefined || found.set !== undefined ? "[Getter/Setter]" : walk(found.value, depth + 1, indent + 2);
+        const accessor = found.get !== undefined || found.set !== undefined;
+        const part = accessor ? "[Getter/Setter]" : walk(found.value, depth + 1, indent + 2);
         add(() => keyText(keys[i]) + ": " + part);
         budget -= keys[i].length;
       }
@@ -105,6 +110,11 @@ const show = (root) => {
 
 const shown = (value) => (typeof value === "string" ? value : show(value));
 
+const numeral = (value, whole) => {
+  if (typeof value === "bigint") return bigIntText(value) + "n";
+  return whole ? trunc(+value) : +value;
+};
+
 const format = (args) => {
   let line = "", next = 0;
   if (args.length > 1 && typeof args[0] === "string" && indexOf(args[0], "%") >= 0) {
@@ -117,7 +127,7 @@ const format = (args) => {
       if (next >= args.length || indexOf("sdifjoOc", mark) < 0 || mark === "") { line += "%" + piece; continue; }
       const value = args[next++], rest = slice(piece, 1);
       if (mark === "s") line += shown(value) + rest;
-      else if (mark === "d" || mark === "i" || mark === "f") line += (typeof value === "bigint" ? bigIntText(value) + "n" : mark === "i" ? trunc(+value) : +value) + rest;
+      else if (indexOf("dif", mark) >= 0) line += numeral(value, mark === "i") + rest;
       else if (mark === "j") line += encode(value) + rest;
       else if (mark === "c") line += rest;
       else line += show(value) + rest;
@@ -138,6 +148,7 @@ const print = (stream, args) => {
     if (refusal === null) throw error;
     line = "[" + refusal.message + "]";
   }
-  if (line.length > LONGEST_LINE) line = slice(line, 0, LONGEST_LINE) + ("... " + (line.length - LONGEST_LINE) + " more characters");
+  const over = line.length - LONGEST_LINE;
+  if (over > 0) line = slice(line, 0, LONGEST_LINE) + "... " + over + " more characters";
   send(stream + (wellFormed(line) ? line : toWellFormed(line)) + "\n");
 };

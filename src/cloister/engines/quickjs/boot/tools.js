@@ -1,7 +1,8 @@
 // Part 6: tools, as programs reach them: `tools.name`, `space.name`, and `name` itself where a cell mentions it.
 
 const ours = new PWeakMap(); // functions and objects that we put on the global object
-const isOurs = (value) => (typeof value === "function" || typeof value === "object" && value !== null) && weakHas(ours, value);
+const isObject = (value) => typeof value === "function" || typeof value === "object" && value !== null;
+const isOurs = (value) => isObject(value) && weakHas(ours, value);
 
 // All names in one text, " get_order shop.buy ": a function for each would be most of a small program's image.
 let catalog = " ";
@@ -65,7 +66,7 @@ const room = (prefix) => {
     },
     getOwnPropertyDescriptor: (_, key) => {
       const value = find(key);
-      return value === undefined ? undefined : { __proto__: null, value, writable: true, enumerable: true, configurable: true };
+      return value === undefined ? undefined : data(value, true);
     },
     set: never, defineProperty: never, deleteProperty: never, setPrototypeOf: never,
   });

@@ -9,7 +9,10 @@ const refuse = (code, message, hint) => {
 };
 const tooLarge = (message) => refuse("RESULT_TOO_LARGE", message, "return a summary, or write the data to a file");
 const unwritable = (message, hint) => refuse("RESULT_NOT_SERIALIZABLE", message, hint);
-const refusalOf = (thrown) => (typeof thrown === "object" && thrown !== null && weakHas(refusals, thrown) ? weakGet(refusals, thrown) : null);
+const refusalOf = (thrown) => {
+  const found = typeof thrown === "object" && thrown !== null ? weakGet(refusals, thrown) : undefined;
+  return found === undefined ? null : found;
+};
 
 const text = (value) => stringify(wellFormed(value) ? value : toWellFormed(value));
 
@@ -45,7 +48,9 @@ const isError = (value) => {
 
 const numberText = (value) => {
   if (value === 0) return 1 / value < 0 ? "-0.0" : "0";
-  if (value - value !== 0) throw unwritable(value + " is not a JSON number", "replace it by null or by text before it leaves the cell");
+  if (value - value !== 0) {
+    throw unwritable(value + " is not a JSON number", "replace it by null or by text before it leaves the cell");
+  }
   // Past what a number holds exactly its digits are rounded ones: it leaves as a float, never as a wrong integer.
   return (value > SAFE || value < -SAFE) && value < 1e21 && value > -1e21 ? value + ".0" : "" + value;
 };
@@ -62,7 +67,8 @@ const measure = (root) => {
   const owners = list(), names = list(), places = list(), sums = list();
   let depth = 0, opened = 0;
   const open = (value) => {
-    owners[depth] = value; names[depth] = isArray(value) ? null : enumerableKeys(value); places[depth] = 0; sums[depth] = 1;
+    owners[depth] = value; names[depth] = isArray(value) ? null : enumerableKeys(value);
+    places[depth] = 0; sums[depth] = 1;
     depth++; opened++;
   };
   open(root);
@@ -113,7 +119,8 @@ const encode = (root) => {
     if (depth >= MAX_DEPTH) {
       // A circle is as deep as one likes, and nothing else needs to be searched for one.
       for (let i = 0; i < depth; i++) {
-        if (owners[i] === value) throw unwritable("the value contains itself", "JSON has no way to write a circular value");
+        if (owners[i] !== value) continue;
+        throw unwritable("the value contains itself", "JSON has no way to write a circular value");
       }
       throw tooLarge("the value is nested deeper than " + MAX_DEPTH + " levels");
     }
@@ -132,14 +139,16 @@ const encode = (root) => {
     for (let converted = false; ; converted = true) {
       switch (typeof value) {
         case "string":
-          if (value.length > MAX_SIZE) throw tooLarge("a text of " + value.length + " characters is over the bound of " + MAX_SIZE + " bytes");
+          if (value.length > MAX_SIZE) throw tooLarge("a text of " + value.length + " characters is over the bound");
           return put(prefix + text(value));
         case "number": return put(prefix + numberText(value));
         case "boolean": return put(prefix + (value ? "true" : "false"));
         case "undefined": return put(prefix + "null");
         case "bigint": return put(prefix + bigIntText(value));
-        case "function": throw unwritable(where() + " is a function, which cannot be written in JSON", "return data, not a function");
-        case "symbol": throw unwritable(where() + " is a symbol, which cannot be written in JSON", "use text instead");
+        case "function":
+          throw unwritable(where() + " is a function, which cannot be written in JSON", "return data, not a function");
+        case "symbol":
+          throw unwritable(where() + " is a symbol, which cannot be written in JSON", "use text instead");
       }
       if (value === null) return put(prefix + "null");
       const proto = getPrototypeOf(value);
@@ -149,20 +158,21 @@ const encode = (root) => {
         switch (kind) {
           case "Date": {
             const time = getTime(value);
-            if (time !== time) throw unwritable(where() + " is an invalid Date", "check the text that it was made from");
-            return put(prefix + text(toISO(value)));
+            if (time === time) return put(prefix + text(toISO(value)));
+            throw unwritable(where() + " is an invalid Date", "check the text that it was made from");
           }
           case "Promise": throw unwritable(where() + " is a Promise", "add `await` in front of the call that made it");
           case "Map": throw unwritable(where() + " is a Map", "use Object.fromEntries(map)");
           case "bytes": throw unwritable(where() + " holds raw bytes", "use Array.from(bytes), or encode it as text");
-          case "RegExp": case "weak reference": case "weak map": case "weak set": throw unwritable(where() + " is a " + kind, "return plain data");
+          case "RegExp": case "weak reference": case "weak map": case "weak set":
+            throw unwritable(where() + " is a " + kind, "return plain data");
           case "Number": value = numberOf(value); continue;
           case "String": value = stringOf(value); continue;
           case "Boolean": value = booleanOf(value); continue;
           case "Set": {
             if (setSize(value) > MAX_NODES) throw tooMany();
             const items = [];
-            setEach(value, (item) => { defineProperty(items, items.length, { __proto__: null, value: item, writable: true, enumerable: true, configurable: true }); });
+            setEach(value, (item) => { defineProperty(items, items.length, data(item, true)); });
             return enter(items, null, prefix);
           }
           case "Error": {
@@ -209,6 +219,6 @@ const restore = (holder, bigs) => {
     const path = bigs[i][0];
     let object = holder;
     for (let j = 0; j < path.length - 1; j++) object = object[path[j]];
-    defineProperty(object, path[path.length - 1], { __proto__: null, value: PBigInt(bigs[i][1]), writable: true, enumerable: true, configurable: true });
+    defineProperty(object, path[path.length - 1], data(PBigInt(bigs[i][1]), true));
   }
 };
