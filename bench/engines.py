@@ -11,7 +11,7 @@ from typing import Any
 import pydantic_monty as monty
 import quickjs_rs
 
-from bench.measure import Row, medians
+from bench.measure import Row, typical
 from cloister import Cloister, Language, SessionLimits, Tool, tool
 from cloister.tools.catalog import render_catalog
 from cloister.tools.registry import ToolRegistry
@@ -70,7 +70,7 @@ async def _plain_python() -> Row:
             async def theirs() -> None:
                 await baseline.feed_run("1 + 1")
 
-            mine, base = await medians(ours, theirs)
+            mine, base = await typical(ours, theirs)
     return Row("run 1 + 1, Python, types off [x AsyncMonty feed_run]", mine / base, 1.5)
 
 
@@ -96,7 +96,7 @@ async def _typed_python() -> Row:
                 async def theirs() -> None:
                     await baseline.feed_run("1 + 1")
 
-                mine, base = await medians(ours, theirs, rounds=8, samples=12)
+                mine, base = await typical(ours, theirs, rounds=8, samples=12)
     return Row("run 1 + 1, Python, types checked, 200 tools [x AsyncMonty with type_check]", mine / base, 1.3)
 
 
@@ -114,7 +114,7 @@ async def _ten_calls() -> Row:
             async def theirs() -> None:
                 await baseline.feed_run(_TEN_CALLS, external_lookup={"echo": plain_echo})
 
-            mine, base = await medians(ours, theirs, rounds=10, samples=8)
+            mine, base = await typical(ours, theirs, rounds=10, samples=8)
     return Row("a call, of 10 in sequence, Python [x AsyncMonty feed_run per call]", mine / base, 1.5)
 
 
@@ -125,7 +125,7 @@ async def _concurrent(language: Language) -> Row:
         async def ours() -> None:
             await session.run(_CONCURRENT[language])
 
-        (mine,) = await medians(ours, rounds=3, samples=3, warm=2)
+        (mine,) = await typical(ours, rounds=3, samples=3, warm=2)
     return Row(f"10 concurrent calls of 50 ms, {language} [ms]", mine * 1000, 110.0)
 
 
@@ -141,7 +141,7 @@ async def _plain_typescript() -> Row:
         async def theirs() -> None:
             await context.eval_async("1 + 1")
 
-        mine, base = await medians(ours, theirs)
+        mine, base = await typical(ours, theirs)
     context.close()
     runtime.close()
     return Row("run 1 + 1, TypeScript [x quickjs-rs eval_async in process]", mine / base, 3.0)

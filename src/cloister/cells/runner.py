@@ -5,7 +5,7 @@ the program as soon as it is there. Between steps the program only waits, and th
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,17 +79,26 @@ class Runner:
         self._patience: asyncio.Timeout | None = None
         self._timers = Timers(clock)
 
-    async def start(self, interpreter: Interpreter, cell: Cell) -> Ending:
-        return await self._run(interpreter, cell, lambda turn: interpreter.start(cell.program, turn), frozenset())
+    async def start(self, interpreter: Interpreter, cell: Cell, turn: Turn) -> Ending:
+        began = self._clock.monotonic()
+        async with self._turnstile:
+            step = await interpreter.start(cell.program, turn)
+            self._waits = isinstance(step, Suspended)
+        self._charge(cell, step, began)
+        if isinstance(step, Suspended):
+            return await self._follow(interpreter, cell, step, {})
+        return self._end(cell, step)
 
     async def go_on(self, interpreter: Interpreter, cell: Cell) -> Ending:
         """Take up a cell that was asleep: its pending calls are made again, as far as they may be."""
         settlements = [self._doubt(call, cell) for call in cell.pending.values() if not self._may_repeat(call)]
         for settlement in settlements:
             cell.pending.pop(settlement.number)
-        return await self._run(
-            interpreter, cell, lambda turn: interpreter.resume(settlements, turn), frozenset(cell.pending)
-        )
+        tasks: dict[asyncio.Task[Outcome], Call] = {}
+        for call in cell.pending.values():
+            self._dispatch(cell, call, tasks)
+        step = await self._resume(interpreter, cell, settlements, cell.recording.now_ms)
+        return await self._follow(interpreter, cell, step, tasks)
 
     def stop(self) -> None:
         """End the cell where it waits. A step under way is the interpreter's to interrupt."""
@@ -106,55 +115,48 @@ class Runner:
 
     # -- the drive -------------------------------------------------------------------------------------------
 
-    async def _run(
-        self,
-        interpreter: Interpreter,
-        cell: Cell,
-        begin: Callable[[Turn], Awaitable[Step]],
-        waking: frozenset[int],
+    async def _follow(
+        self, interpreter: Interpreter, cell: Cell, step: Step, tasks: "dict[asyncio.Task[Outcome], Call]"
     ) -> Ending:
-        tasks: dict[asyncio.Task[Outcome], Call] = {}
-        for number in waking:
-            self._dispatch(cell, cell.pending[number], tasks)
+        """Take the program from one wait to the next, to its end."""
         try:
-            step = await self._timed(cell, begin)
             while isinstance(step, Suspended):
                 for call in step.calls:
                     cell.pending[call.number] = call
                 settlements = await self._settle(cell, step, tasks)
                 if settlements is None:
                     return self._out_of_time(cell)
-                cell.recording.resumes.append((self._clock.now_ms(), settlements))
+                now_ms = self._clock.now_ms()
+                cell.recording.resumes.append((now_ms, settlements))
                 for settlement in settlements:
                     cell.pending.pop(settlement.number, None)
-                now_ms, batch = cell.recording.resumes[-1]
-                step = await self._timed(cell, lambda turn, b=batch: interpreter.resume(b, turn), now_ms)
+                step = await self._resume(interpreter, cell, settlements, now_ms)
             return self._end(cell, step)
         finally:
             self._timers.cancel()
             if tasks:
                 await self._cancel(tasks, cell)
 
-    async def _timed(self, cell: Cell, step: Callable[[Turn], Awaitable[Step]], now_ms: int | None = None) -> Step:
+    async def _resume(
+        self, interpreter: Interpreter, cell: Cell, settlements: Sequence[Settlement], now_ms: int
+    ) -> Step:
         began = self._clock.monotonic()
-        turn = Turn(
-            now_ms if now_ms is not None else cell.recording.now_ms,
-            cell.wall_left_ms,
-            cell.cpu_left_ms,
-            cell.output.write,
-            self._catalog,
-            cell.budget.limit,
-        )
+        sink, limit = cell.output.write, cell.budget.limit
+        turn = Turn(now_ms, cell.wall_left_ms, cell.cpu_left_ms, sink, self._catalog, limit)
         async with self._turnstile:
             self._waits = False
-            made = await step(turn)
-            self._waits = isinstance(made, Suspended)
+            step = await interpreter.resume(settlements, turn)
+            self._waits = isinstance(step, Suspended)
+        self._charge(cell, step, began)
+        return step
+
+    def _charge(self, cell: Cell, step: Step, began: float) -> None:
+        usage = step.usage
         cell.wall_left_ms -= (self._clock.monotonic() - began) * 1000
-        cell.cpu_left_ms -= made.usage.cpu_ms
-        cell.cpu_ms += made.usage.cpu_ms
-        cell.memory_peak_bytes = max(cell.memory_peak_bytes, made.usage.memory_peak_bytes)
-        cell.instructions += made.usage.instructions
-        return made
+        cell.cpu_left_ms -= usage.cpu_ms
+        cell.cpu_ms += usage.cpu_ms
+        cell.memory_peak_bytes = max(cell.memory_peak_bytes, usage.memory_peak_bytes)
+        cell.instructions += usage.instructions
 
     async def _settle(
         self, cell: Cell, step: Suspended, tasks: "dict[asyncio.Task[Outcome], Call]"

@@ -56,7 +56,9 @@ class ProgramOptions:
     ] = "warn"
     require_confinement: Annotated[
         bool,
-        Parameter(negative="", show_default=False, help="Refuse to run unless every layer around the worker is active."),
+        Parameter(
+            negative="", show_default=False, help="Refuse to run unless every layer around the worker is active."
+        ),
     ] = False
     timeout_ms: Annotated[
         int, Parameter(name=["--timeout-ms", "--wall-ms"], group=_LIMITS, help="Time on the clock, calls included.")

@@ -30,7 +30,7 @@ class IdSource:
         self._chance = chance
         self._stamp = -1
         self._head = ""
-        self._tail = 0
+        self._count = 0
         # Ids are also made in worker threads; two of them must never get the same.
         self._lock = threading.Lock()
 
@@ -38,12 +38,17 @@ class IdSource:
         with self._lock:
             now_ms = self._now_ms()
             if now_ms > self._stamp:
-                self._stamp, self._head = now_ms, _letters(now_ms, 50)
+                self._stamp = now_ms
                 # The top bit stays clear: room to count up within the millisecond.
-                self._tail = int.from_bytes(self._chance(10), "big") >> 1
+                self._count = int.from_bytes(self._chance(10), "big") >> 1
+                self._head = _letters(now_ms, 50) + _letters(self._count >> 20, 60)
             else:
-                self._tail += 1
-            return prefix + self._head + _letters(self._tail, 80)
+                self._count += 1
+                if not self._count & 0xFFFFF:
+                    self._head = _letters(self._stamp, 50) + _letters(self._count >> 20, 60)
+            count = self._count
+            # Only the last four characters change from one id to the next.
+            return prefix + self._head + _PAIRS[(count >> 10) & 1023] + _PAIRS[count & 1023]
 
 
 def _letters(value: int, bits: int) -> str:

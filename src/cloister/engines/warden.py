@@ -85,6 +85,8 @@ class Warden:
             self._status = None
         self.verdict: Verdict | None = None
         self.rounds: _Rounds | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._home: _Rounds
         self._ends = self._cpu_ends = math.inf
         self._closed = False
         self._peak = 0
@@ -133,7 +135,10 @@ class Warden:
         self.verdict = None
         self._ends = time.monotonic() + wall_ms / 1000
         self._cpu_ends = self.cpu_ms() + cpu_ms + CPU_GRACE_MS
-        _rounds_of(asyncio.get_running_loop()).add(self)
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop, self._home = loop, _rounds_of(loop)
+        self._home.add(self)
 
     def look(self, now: float) -> None:
         """Kill the worker if its time is up."""

@@ -188,7 +188,11 @@ class Session:
             interpreter = await self._seats.take(self._namespace)
             try:
                 runner = Runner(self._gate, self._current_catalog(), self._clock, self._ids, self.limits)
-                ending = await self._drive(runner, interpreter, cell, runner.go_on)
+                self._running = (runner, interpreter, cell)
+                try:
+                    ending = await runner.go_on(interpreter, cell)
+                finally:
+                    self._running = None
                 # Its steps are on no tape, so its end must be in the bytes before it counts.
                 state = None if ending.lost else await interpreter.dump()
             except BaseException:
@@ -382,25 +386,31 @@ class Session:
     async def _check_and_drive(
         self, interpreter: Interpreter, cell: Cell, bounds: SessionLimits
     ) -> tuple[Ending, tuple[Diagnostic, ...], bool]:
-        catalog = cell.recording.catalog
-        turn = Turn(cell.recording.now_ms, cell.wall_left_ms, cell.cpu_left_ms, cell.output.write, catalog)
+        turn = Turn(
+            cell.recording.now_ms,
+            cell.wall_left_ms,
+            cell.cpu_left_ms,
+            cell.output.write,
+            cell.recording.catalog,
+            bounds.max_external_calls,
+        )
         checked = await interpreter.check(cell.program, self._options.type_check, turn, starting=True)
-        cell.wall_left_ms -= checked.wall_ms
-        error = first_error(checked.diagnostics) if checked.diagnostics else None
-        if error is not None:
-            return Ending(error=error), checked.diagnostics, False
+        if checked.diagnostics:
+            error = first_error(checked.diagnostics)
+            if error is not None:
+                return Ending(error=error), checked.diagnostics, False
+        if checked.wall_ms:
+            cell.wall_left_ms -= checked.wall_ms
+            turn = replace(turn, wall_ms=cell.wall_left_ms)
         if self._closed:
             return Ending(error=ErrorObject(Code.INTERRUPTED, "the session was closed")), (), False
-        runner = Runner(self._gate, catalog, self._clock, self._ids, bounds)
-        ending = await self._drive(runner, interpreter, cell, runner.start)
-        return ending, checked.diagnostics + ending.diagnostics, True
-
-    async def _drive(self, runner: Runner, interpreter: Interpreter, cell: Cell, begin: Any) -> Ending:
+        runner = Runner(self._gate, cell.recording.catalog, self._clock, self._ids, bounds)
         self._running = (runner, interpreter, cell)
         try:
-            return await begin(interpreter, cell)
+            ending = await runner.start(interpreter, cell, turn)
         finally:
             self._running = None
+        return ending, checked.diagnostics + ending.diagnostics, True
 
     async def _with_snapshot(self, result: RunResult) -> RunResult:
         blob = seal(self._envelope(await self._seats.save(self._namespace), None), self._key())

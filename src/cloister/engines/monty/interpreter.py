@@ -116,18 +116,19 @@ class MontyInterpreter:
         return found.judge(defined, turn.catalog, types)
 
     async def start(self, program: Program, turn: Turn) -> Step:
-        self._pending = Pending()
         self._code = program.code
         self._grant(turn.catalog)
         seat = self._seat
         if isinstance(seat, Desk):
             if not self._may_call(program.code, turn.catalog):
+                # Nothing is ever pending at a desk, so the record of it stays the empty one.
                 return await self._step(turn, self._compute(seat, program))
             try:
                 self._seat = seat = await self._move(self)
             except EngineUnavailable:
                 self._dead = True
                 return Failed(self._crash_error(""), fatal=True)
+        self._pending = Pending()
         return await self._step(turn, seat.lane.do(lambda: self._feed(program)))
 
     async def resume(self, settlements: Sequence[Settlement], turn: Turn) -> Step:
