@@ -150,7 +150,7 @@ class _Walk:
         same = self._keep and type(value) is list
         for part in cast("list[Any]", value):
             if type(part) is int and -_EXACT < part < _EXACT:
-                made, n, s = part, 1, 17
+                made, n, s = part, 1, part.bit_length() // 3 + 2
             elif _is_container(part):
                 self._path.add(key)
                 made, n, s, h = self._container(part, depth + 1)

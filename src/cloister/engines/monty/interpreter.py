@@ -28,7 +28,7 @@ from cloister.engines.monty.checker import Checker, context_after
 from cloister.engines.monty.lane import Lane
 from cloister.engines.monty.pending import Pending
 from cloister.engines.monty.seat import TROUBLE, Cabin, Desk
-from cloister.engines.monty.values import arguments, outward
+from cloister.engines.monty.values import arguments, is_small, outward
 from cloister.engines.warden import verdict_error
 from cloister.ports.engine import (
     Call,
@@ -54,7 +54,6 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _OPAQUE = frozenset({"eval", "exec", "sleep"})
 _SCANNED = 4096
 _CLEAN = Checked()
-_AS_THEY_ARE = frozenset({int, float, bool, type(None)})
 
 
 class MontyInterpreter:
@@ -122,14 +121,14 @@ class MontyInterpreter:
         if isinstance(seat, Desk):
             if not self._may_call(program.code, turn.catalog):
                 # Nothing is ever pending at a desk, so the record of it stays the empty one.
-                return await self._step(turn, self._compute(seat, program))
+                return await self._step(turn, lambda: self._compute(seat, program))
             try:
                 self._seat = seat = await self._move(self)
             except EngineUnavailable:
                 self._dead = True
                 return Failed(self._crash_error(""), fatal=True)
         self._pending = Pending()
-        return await self._step(turn, seat.lane.do(lambda: self._feed(program)))
+        return await self._step(turn, lambda: seat.lane.do(lambda: self._feed(program)))
 
     async def resume(self, settlements: Sequence[Settlement], turn: Turn) -> Step:
         for settlement in settlements:
@@ -137,7 +136,7 @@ class MontyInterpreter:
         seat = self._seat
         if isinstance(seat, Desk) or self._snapshot is None:
             raise EngineUnavailable("no program is suspended here")
-        return await self._step(turn, seat.lane.do(self._go_on))
+        return await self._step(turn, lambda: seat.lane.do(self._go_on))
 
     async def dump(self) -> bytes:
         try:
@@ -169,18 +168,19 @@ class MontyInterpreter:
 
     # -- one step --------------------------------------------------------------------------------------------
 
-    async def _step(self, turn: Turn, drive: Awaitable[Step]) -> Step:
+    async def _step(self, turn: Turn, launch: Callable[[], Awaitable[Step]]) -> Step:
         warden = self._seat.warden
         self._turn, self._bytes = turn, 0
         self._cpu_before = warden.cpu_ms()
         if self._dead or warden.verdict is not None:
             # Stopped while it was at rest; `watch` would forget that.
-            _forget(drive)
             self._dead = True
             return Failed(self._crash_error(""), fatal=True)
+        # Launched before it is watched: the worker is at it while we do the rest.
+        under_way = launch()
         warden.watch(turn.wall_ms, turn.cpu_ms)
         try:
-            step = await drive
+            step = await under_way
         except asyncio.CancelledError:
             # A cancelled feed may still be computing in its worker.
             warden.kill("INTERRUPTED")
@@ -216,20 +216,24 @@ class MontyInterpreter:
             )
         return ErrorObject(Code.ENGINE_CRASHED, "the worker that ran the program died", "run the cell again")
 
-    async def _compute(self, seat: Desk, program: Program) -> Step:
+    def _compute(self, seat: Desk, program: Program) -> Awaitable[Step]:
+        feed = seat.session.feed_run(
+            program.code,
+            inputs=program.inputs or None,
+            external_lookup=_NOTHING,
+            print_callback=self._print,
+            os=self._answer_os_at_once,
+        )
+        return self._computed(feed)
+
+    async def _computed(self, feed: Awaitable[Any]) -> Step:
         try:
-            value = await seat.session.feed_run(
-                program.code,
-                inputs=program.inputs or None,
-                external_lookup=_NOTHING,
-                print_callback=self._print,
-                os=self._answer_os_at_once,
-            )
+            value = await feed
         except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
             return self._failed(error)
         except monty.MontyConversionError as error:
             return self._fail(ErrorObject(Code.INVALID_INPUT, str(error)))
-        if type(value) in _AS_THEY_ARE:
+        if is_small(value):
             return self._finished(value)
         # A large value takes a while to look at; the event loop must not stand still for it.
         return await asyncio.to_thread(self._finished, value)
@@ -452,14 +456,6 @@ class MontyInterpreter:
         except TROUBLE as error:
             raise SnapshotCorrupt(f"the Python engine cannot read these bytes: {error}") from None
         self._context = meta["context"]
-
-
-def _forget(drive: Awaitable[Step]) -> None:
-    """Let go of a step that will not be awaited."""
-    if asyncio.iscoroutine(drive):
-        drive.close()
-    elif isinstance(drive, asyncio.Future):
-        drive.cancel()
 
 
 def split(state: bytes) -> tuple[dict[str, Any], bytes]:

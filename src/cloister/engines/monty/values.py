@@ -8,7 +8,7 @@ import re
 from math import isfinite
 from typing import Any, cast
 
-from cloister.core.value import Json, ValueRefused, sized
+from cloister.core.value import Bounds, Json, ValueRefused, sized
 
 _EXACT = 1 << 53
 
@@ -55,6 +55,18 @@ def arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any,
     given, size = outward([list(args), kwargs])
     plain_args, plain_kwargs = cast("Any", given)
     return tuple(plain_args), plain_kwargs, size
+
+
+SMALL = Bounds(nodes=500, size=16 << 10)
+
+
+def is_small(value: Any) -> bool:
+    """Whether a value can be looked at within a moment, and be a result."""
+    try:
+        sized(value, SMALL, keep=True)
+    except ValueRefused:
+        return False
+    return True
 
 
 def outward(value: Any) -> tuple[Json, int]:
