@@ -8,6 +8,7 @@ from hypothesis import settings
 def anyio_backend() -> str:
     return "asyncio"
 
+
 # How long an example takes says something about the machine, not about the property.
 settings.register_profile("cloister", deadline=None)
 settings.load_profile("cloister")

@@ -199,6 +199,7 @@ class Cloister:
         for tool in registry:
             _ = tool.capability  # a tool that cannot be described is refused now, not in the middle of a run
         seats = await self._room.seats(options.language)
+        seats.engine.check_limits(options.limits)
         session = Session(
             options,
             registry,

@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from cloister.core.codes import Code
+from cloister.core.errors import InvalidLimits
 from cloister.core.limits import SessionLimits
 from cloister.ports.engine import Failed, Finished, Returned, Suspended
 
@@ -23,8 +24,14 @@ async def test_calls_may_nest_as_deep_as_the_limit_says(open_session: Opener, de
     assert (step.error.code, step.fatal) == (Code.STACK_OVERFLOW, True)
 
 
-async def test_absurd_depth_is_bounded_by_what_there_is(open_session: Opener) -> None:
-    session = await open_session(SessionLimits(max_stack_depth=10**9))
+async def test_more_than_a_worker_can_give_is_refused(open_session: Opener) -> None:
+    for limits in (SessionLimits(max_stack_depth=2401), SessionLimits(memory_mb=1025)):
+        with pytest.raises(InvalidLimits, match="at most"):
+            await open_session(limits)
+
+
+async def test_greatest_depth_can_be_used(open_session: Opener) -> None:
+    session = await open_session(SessionLimits(max_stack_depth=2400))
     assert isinstance(await session.run(RECURSE + "down(1900)"), Finished)
     step = await session.run("down(1e6)")
     assert isinstance(step, Failed)

@@ -50,6 +50,10 @@ class MontyEngine:
     def capacity(self) -> int:
         return self._capacity
 
+    def check_limits(self, limits: SessionLimits) -> None:
+        if limits.memory_mb > MAX_MEMORY_MB:
+            raise InvalidLimits(f"a Python worker has at most {MAX_MEMORY_MB} MB; memory_mb={limits.memory_mb}")
+
     async def __aenter__(self) -> "MontyEngine":
         self._scratch = tempfile.TemporaryDirectory(prefix="cloister-")
         try:
@@ -92,8 +96,7 @@ class MontyEngine:
 
     async def open(self, limits: SessionLimits, state: bytes | None = None, *, seed: int = 0) -> MontyInterpreter:
         assert self._checker is not None, "enter the engine first"
-        if limits.memory_mb > MAX_MEMORY_MB:
-            raise InvalidLimits(f"a Python worker has at most {MAX_MEMORY_MB} MB; memory_mb={limits.memory_mb}")
+        self.check_limits(limits)
         modules: dict[str, Any] = {}
         options = _checkout(limits, seed, modules)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from cloister.core.errors import ConfinementUnavailable, EngineUnavailable, SnapshotCorrupt
+from cloister.core.errors import ConfinementUnavailable, EngineUnavailable, InvalidLimits, SnapshotCorrupt
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 from cloister.engines.quickjs import module_cache
@@ -31,6 +31,10 @@ _RELEASE = metadata.version("quickjs-rs")
 # digest) ends the life of all that was dumped before.
 IMAGE = "3e58c568a3a8"
 
+# What a worker's address space and the guest's own stack leave room for.
+MAX_MEMORY_MB = 1024
+MAX_STACK_DEPTH = 2400
+
 UNSUPPORTED: tuple[str, ...] = (
     "modules: import, export, require, dynamic import()",
     "JSX, decorators, namespaces and `accessor` fields",
@@ -38,7 +42,7 @@ UNSUPPORTED: tuple[str, ...] = (
     "fetch, crypto, process, Buffer, structuredClone, TextEncoder, URL, Intl",
     "Map, typed arrays, functions and symbols as values that leave the program",
     "half surrogate pairs in text that leaves the program: each becomes U+FFFD",
-    "more than 1024 MiB of memory, more than 2400 nested calls",
+    f"more than {MAX_MEMORY_MB} MiB of memory, more than {MAX_STACK_DEPTH} nested calls",
 )
 
 
@@ -62,6 +66,13 @@ class QuickJSEngine:
     @property
     def capacity(self) -> int:
         return self._capacity
+
+    def check_limits(self, limits: SessionLimits) -> None:
+        if limits.memory_mb > MAX_MEMORY_MB or limits.max_stack_depth > MAX_STACK_DEPTH:
+            raise InvalidLimits(
+                f"a TypeScript worker has at most {MAX_MEMORY_MB} MB and {MAX_STACK_DEPTH} nested calls; "
+                f"memory_mb={limits.memory_mb}, max_stack_depth={limits.max_stack_depth}"
+            )
 
     async def __aenter__(self) -> "QuickJSEngine":
         self._module = asyncio.get_running_loop().create_task(asyncio.to_thread(module_cache.load, self._cache_dir))
@@ -98,6 +109,7 @@ class QuickJSEngine:
     async def open(self, limits: SessionLimits, state: bytes | None = None, *, seed: int = 0) -> QuickJSInterpreter:
         if self._pool is None:
             raise EngineUnavailable("enter the engine before opening a session")
+        self.check_limits(limits)
         worker = await self._pool.acquire()
         interpreter = QuickJSInterpreter(worker, self._checker, self._give_back)
         self._open.add(interpreter)

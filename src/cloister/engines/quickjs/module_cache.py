@@ -51,14 +51,12 @@ def load(chosen: Path | None = None) -> bytes:
     """The serialised module: from the cache if there is a good one, else compiled and, if possible, kept. Blocks."""
     wasm = guest_wasm()
     name = _file_name(wasm.read_bytes())
-    usable = [directory for directory in directories(chosen) if _prepare(directory)]
-    for directory in usable:
-        if (module := _read(directory / name)) is not None:
-            return module
+    directory = next((directory for directory in directories(chosen) if _prepare(directory)), None)
+    if directory is not None and (module := _read(directory / name)) is not None:
+        return module
     module = _compile(wasm)
-    for directory in usable:
-        if _write(directory / name, module):
-            break
+    if directory is not None:
+        _write(directory / name, module)
     return module
 
 
