@@ -3,11 +3,31 @@
 from cloister.core.codes import Code
 from cloister.core.diagnostic import Diagnostic, ErrorObject, Severity
 
+# What to do when nobody closer to the trouble knows better.
+_HINTS: dict[str, str] = {
+    Code.SYNTAX_ERROR: "mend the program at this place",
+    Code.TYPE_ERROR: "mend the types at this place, or ask for type_check='warn'",
+    Code.RUNTIME_ERROR: "mend the program at this place, or catch the error there",
+    Code.TOOL_ERROR: "catch the error, try other arguments, or do without the tool",
+    Code.INVALID_INPUT: "mend the request",
+    Code.INVALID_LIMITS: "ask for no more than the session has",
+    Code.INTERRUPTED: "run the program again if it should go on",
+}
+
+
+def with_hint(error: ErrorObject) -> ErrorObject:
+    """The error with something to do about it."""
+    if error.hint is not None:
+        return error
+    return ErrorObject(
+        error.code, error.message, _HINTS.get(error.code, "mend the program, or ask its host"), error.span
+    )
+
 
 def first_error(diagnostics: tuple[Diagnostic, ...]) -> ErrorObject | None:
     for found in diagnostics:
         if found.severity is Severity.ERROR:
-            return ErrorObject(found.code, found.message, found.hint, found.span)
+            return with_hint(ErrorObject(found.code, found.message, found.hint, found.span))
     return None
 
 

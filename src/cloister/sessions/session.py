@@ -31,7 +31,7 @@ from cloister.ports.clock import Clock, moment
 from cloister.ports.engine import Catalog, Interpreter, Program, Turn, TypeCheck
 from cloister.sessions.asleep import put_to_sleep, wake
 from cloister.sessions.envelope import Envelope, seal, unseal
-from cloister.sessions.notes import cut, first_error, forgotten, not_awaited, rolled_back
+from cloister.sessions.notes import cut, first_error, forgotten, not_awaited, rolled_back, with_hint
 from cloister.tools.catalog import render_catalog
 from cloister.tools.registry import ToolRegistry
 
@@ -453,7 +453,7 @@ class Session:
             self._namespace.forgotten = 0
         for name in ending.never_awaited:
             extra.append(not_awaited(name))
-        error = ending.error
+        error = with_hint(ending.error) if ending.error is not None else None
         records = tuple(cell.records[number] for number in sorted(cell.records))
         return RunResult(
             status=status_of(error.code) if error is not None else RunStatus.OK,
@@ -474,7 +474,7 @@ class Session:
         )
 
     def _refused(self, error: ErrorObject) -> RunResult:
-        return RunResult(status=status_of(error.code), cell_id=self._ids.new("cel_"), error=error)
+        return RunResult(status=status_of(error.code), cell_id=self._ids.new("cel_"), error=with_hint(error))
 
     def _since(self, began: float) -> float:
         return round((self._clock.monotonic() - began) * 1000, 3)

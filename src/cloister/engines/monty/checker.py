@@ -22,13 +22,15 @@ import pydantic_monty as monty
 from cloister.core.codes import Code
 from cloister.core.diagnostic import Diagnostic, ErrorObject, Severity, Span
 from cloister.engines.monty import faults
-from cloister.engines.monty.features import MODULES, module_hint
+from cloister.engines.monty.features import MODULES, import_hint, module_hint
+from cloister.engines.monty.imports import find_imports
 from cloister.engines.warden import Warden, verdict_error
 from cloister.ports.engine import Catalog, Checked, Program, Turn, TypeCheck
 
 MAX_CONTEXT = 8 << 10
 # All sessions share the checker, and no honest program takes this long to read.
 _LONGEST_LOOK_MS = 2000.0
+_MOST_KNOWN = 10_000
 # Reports and programs up to this length are read on the event loop.
 _SHORT = 32 << 10
 _HALT = "__cloister_halt__()\n"
@@ -142,6 +144,8 @@ class Checker:
     def __init__(self, pool: Any, *, keep: int = 2) -> None:
         self._pool = pool
         self._keep = keep
+        # Import statements that Monty was asked about, and whether it has what they name.
+        self._known: dict[str, bool] = {}
         self._desks: OrderedDict[str, _Reader] = OrderedDict()
         # One look at a time: a desk has one warden, and its timer belongs to one program.
         self._turnstile = asyncio.Lock()
@@ -152,8 +156,11 @@ class Checker:
         if types is not TypeCheck.OFF:
             return True
         code = program.code
-        if "import" in code and any(m.split(".")[0] not in MODULES for m in _IMPORT.findall(code)):
-            return True
+        if "import" in code:
+            if any(module.split(".")[0] not in MODULES for module in _IMPORT.findall(code)):
+                return True
+            if any(self._known.get(found.statement) is not True for found in find_imports(code)):
+                return True
         return "await" in code and any(name not in catalog.names for name in _AWAITED.findall(code))
 
     async def check(self, program: Program, turn: Turn, *, context: str, starting: bool) -> Findings:
@@ -197,7 +204,7 @@ class Checker:
         if desk is None:
             while len(self._desks) >= self._keep:
                 await self._drop(next(iter(self._desks)))
-            desk = await _Reader.open(self._pool, catalog)
+            desk = await _Reader.open(self._pool, catalog, self._known)
             self._desks[catalog.revision] = desk
         self._desks.move_to_end(catalog.revision)
         return desk
@@ -215,12 +222,13 @@ class Checker:
 class _Reader:
     """A checked-out Monty session that only ever checks."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Any, known: dict[str, bool]) -> None:
         self._session = session
+        self._known = known
         self.warden = Warden(session.worker_pid)
 
     @classmethod
-    async def open(cls, pool: Any, catalog: Catalog) -> "_Reader":
+    async def open(cls, pool: Any, catalog: Catalog, known: dict[str, bool]) -> "_Reader":
         session = pool.checkout(
             type_check=True,
             type_check_stubs=catalog.stubs or None,
@@ -229,15 +237,44 @@ class _Reader:
             external_modules={name: _module(text) for name, text in catalog.modules.items()},
         )
         await session.__aenter__()
-        desk = cls(session)
+        desk = cls(session, known)
         # The first look loads ty's own stubs; no program should pay for that.
         await desk.look(Program("0"), "", starting=True)
         return desk
 
     async def look(self, program: Program, context: str, *, starting: bool) -> Findings:
         found = await self._types(program, context)
-        errors = () if starting else await self._compile(program.code)
+        errors = await self._imports(program, context)
+        if not starting:
+            errors += await self._compile(program.code)
         return Findings(found, errors)
+
+    async def _imports(self, program: Program, context: str) -> tuple[ErrorObject, ...]:
+        out: list[ErrorObject] = []
+        for item in find_imports(program.code):
+            if len(out) < 5 and not await self._has(item.statement):
+                # A line inside a text only looks like an import: then ty does not mind what it says.
+                changed = Program(item.replaced(program.code), program.inputs)
+                span = item.span(program.code)
+                if any(
+                    f.rule == "unresolved-import" and f.span.line == span.line
+                    for f in await self._types(changed, context)
+                ):
+                    message = f"this Python has no `{item.shown}`"
+                    out.append(ErrorObject(Code.UNSUPPORTED_FEATURE, message, import_hint(item.shown), span))
+        return tuple(out)
+
+    async def _has(self, statement: str) -> bool:
+        known = self._known.get(statement)
+        if known is None:
+            try:
+                await self._session.feed_run(statement, external_lookup={}, skip_type_check=True)
+                known = True
+            except monty.MontyRuntimeError as error:
+                known = not str(error).startswith(("ImportError", "ModuleNotFoundError"))
+            if len(self._known) < _MOST_KNOWN:
+                self._known[statement] = known
+        return known
 
     async def _types(self, program: Program, context: str) -> tuple[_Finding, ...]:
         report = await self._halted(_HALT + context + program.code, skip_type_check=False)

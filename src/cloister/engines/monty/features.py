@@ -62,3 +62,15 @@ def module_hint(module: str) -> str:
     hint = MODULE_HINTS.get(root)
     known = f"the modules here are {', '.join(sorted(MODULES))}"
     return f"{hint}; {known}" if hint else known
+
+
+IMPORT_HINTS: dict[str, str] = {
+    "typing.TypedDict": "use dict[str, Any], or a dataclass",
+    "typing.NamedTuple": "use a dataclass, or a plain tuple",
+    "collections.abc": "the names are not needed to run: leave the hint out, or use list and dict",
+}
+
+
+def import_hint(shown: str) -> str:
+    root = shown.split(".")[0]
+    return IMPORT_HINTS.get(shown, f"`{root}` is here in part: do without it, or ask a tool")
