@@ -97,7 +97,11 @@ class Runner:
         tasks: dict[asyncio.Task[Outcome], Call] = {}
         for call in cell.pending.values():
             self._dispatch(cell, call, tasks)
-        step = await self._resume(interpreter, cell, settlements, cell.recording.now_ms)
+        try:
+            step = await self._resume(interpreter, cell, settlements, cell.recording.now_ms)
+        except BaseException:
+            await self._cancel(tasks, cell)
+            raise
         return await self._follow(interpreter, cell, step, tasks)
 
     def stop(self) -> None:
@@ -134,8 +138,7 @@ class Runner:
             return self._end(cell, step)
         finally:
             self._timers.cancel()
-            if tasks:
-                await self._cancel(tasks, cell)
+            await self._cancel(tasks, cell)
 
     async def _resume(
         self, interpreter: Interpreter, cell: Cell, settlements: Sequence[Settlement], now_ms: int
@@ -245,7 +248,8 @@ class Runner:
         for task, call in tasks.items():
             task.cancel()
             self._cancelled(cell, call)
-        await asyncio.wait(tasks, timeout=1.0)
+        if tasks:
+            await asyncio.wait(tasks, timeout=1.0)
 
     def _cancelled(self, cell: Cell, call: Call) -> None:
         if call.kind != "tool" or call.number in cell.records:

@@ -114,19 +114,16 @@ class Seats:
 
     async def rest(self, namespace: Namespace) -> None:
         """Give the namespace's seat away. If its worker has died, bytes and tape still say what it held."""
-        try:
-            await self._empty(namespace)
-        finally:
-            self._give()
-
-    async def _empty(self, namespace: Namespace) -> None:
-        """Put the namespace to bytes and close its interpreter; the seat stays with the caller."""
         departure = self._depart(namespace)
         if departure is not None:
-            await departure
+            try:
+                await departure
+            finally:
+                self._give()
 
     def _depart(self, namespace: Namespace) -> "Coroutine[Any, Any, None] | None":
-        """Begin to put the namespace to bytes. From this call on, nobody gets at its interpreter any more."""
+        """Begin to put the namespace to bytes: from this call on, nobody gets at its interpreter any more. The seat
+        stays with the caller. None if it has no seat."""
         interpreter, namespace.interpreter = namespace.interpreter, None
         if interpreter is None:
             return None

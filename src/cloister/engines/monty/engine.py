@@ -102,10 +102,19 @@ class MontyEngine:
 
         async def cabin(interpreter: MontyInterpreter | None = None) -> Cabin:
             """A cabin, with the namespace that `interpreter` had at its desk."""
-            taken = await Cabin.take((await self._cabins()).checkout(**options), self._lane())
-            if interpreter is not None:
-                await interpreter.move_to(taken)
-            return taken
+            pool, lane = await self._cabins(), self._lane()
+            taken: Cabin | None = None
+            try:
+                taken = await Cabin.take(pool.checkout(**options), lane)
+                if interpreter is not None:
+                    await interpreter.move_to(taken)
+                return taken
+            except BaseException:
+                # Cancelled or refused half-way: the worker and the lane go back.
+                if taken is not None:
+                    await asyncio.shield(taken.close())
+                self._lanes.append(lane)
+                raise
 
         if state is not None and split(state)[0]["calls"]:
             seat = await cabin()

@@ -101,7 +101,6 @@ class MontyInterpreter:
             image = await desk.dump()
             await cabin.lane.do(lambda: cabin.session.load_session(image))
         except TROUBLE as error:
-            await cabin.close()
             raise EngineUnavailable(f"the namespace could not be moved: {error}") from None
         await desk.close()
 
