@@ -25,7 +25,6 @@ async def get_order(order_id: str) -> dict[str, Any]:
     description="Cancel it.",
     side_effect="write",
     limits=CapabilityLimits(timeout_ms=100),
-    approval_policy="manual",
     idempotent=False,
 )
 def cancel_order(order_id: str) -> bool:
@@ -44,7 +43,7 @@ def test_decorator_s_options_are_in_the_capability() -> None:
     made = cancel_order.capability
     assert (made.full_name, made.description) == ("shop.cancel", "Cancel it.")
     assert (made.side_effect, made.idempotent) == (SideEffect.WRITE, False)
-    assert (made.limits.timeout_ms, made.approval_policy) == (100, ApprovalPolicy("manual"))
+    assert (made.limits.timeout_ms, made.approval_policy) == (100, ApprovalPolicy("none"))
 
 
 def test_capability_s_schemas_come_from_the_hints() -> None:
@@ -94,6 +93,12 @@ def test_bad_side_effect_and_policy_are_refused_at_once() -> None:
         tool(name="fine", side_effect="explode")(lambda: None)
     with pytest.raises(InvalidInput, match="approval policy"):
         tool(name="fine", approval_policy="sometimes")(lambda: None)
+
+
+@pytest.mark.parametrize("policy", ["manual", {"auto": {"rule": "true"}}])
+def test_policy_that_nobody_enforces_yet_is_refused_by_name(policy: Any) -> None:
+    with pytest.raises(InvalidInput, match="cannot be enforced yet"):
+        tool(name="fine", approval_policy=policy)(lambda: None)
 
 
 def test_plain_function_becomes_a_tool_and_a_tool_stays_itself() -> None:

@@ -1,7 +1,7 @@
 """The gate: one call in, one settlement and one record out, in a fixed order.
 
-resolve the name, guard the shape and size, bind the arguments, charge the budget, dispatch with the capability's
-timeout, guard the response. A refusal at any stage is an error that the program can catch. What a host's
+resolve the name, guard the shape and size, bind the arguments, charge the budget, dispatch within the capability's
+quota and timeout, guard the response. A refusal at any stage is an error that the program can catch. What a host's
 exception says never reaches the program: it gets a code and what the tool chose to tell it.
 """
 
@@ -20,6 +20,8 @@ from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.digest import canonical_json, digest_bytes
 from cloister.core.value import Bounds, Json, ValueRefused, sized
+from cloister.gate.quota import Quota
+from cloister.ports.clock import Clock, SystemClock
 from cloister.ports.engine import Call, Raised, Returned, Settlement
 from cloister.tools.registry import ToolRegistry
 from cloister.tools.signature import BadArguments
@@ -68,8 +70,10 @@ def _refuse(code: str, message: str, hint: str | None = None, status: CallStatus
 class Gate:
     """Passes calls to the tools of one registry."""
 
-    def __init__(self, registry: ToolRegistry) -> None:
+    def __init__(self, registry: ToolRegistry, clock: Clock | None = None) -> None:
         self._registry = registry
+        self._clock = clock or SystemClock()
+        self._quotas: dict[str, tuple[Tool, Quota]] = {}
 
     async def handle(self, call: Call, call_id: str, budget: Budget) -> Outcome:
         """Pass one call. Never raises but for cancellation."""
@@ -148,7 +152,7 @@ class Gate:
     async def _dispatch(self, tool: Tool, arguments: Mapping[str, object]) -> object:
         bound = asyncio.timeout(tool.limits.timeout_ms / 1000)
         try:
-            async with bound:
+            async with bound, self._quota(tool).use():
                 if tool.is_async:
                     return await tool.handler(**arguments)
                 # A thread that ignores the timeout goes on alone; its result is dropped.
@@ -175,6 +179,13 @@ class Gate:
         # Containment: any other exception is the host's secret. It is logged here and nowhere else.
         except Exception as error:  # noqa: BLE001
             raise self._broke(tool, "failed", error) from None
+
+    def _quota(self, tool: Tool) -> Quota:
+        held = self._quotas.get(tool.full_name)
+        # A tool that was replaced brings its own limits.
+        if held is None or held[0] is not tool:
+            held = self._quotas[tool.full_name] = (tool, Quota(tool.limits, self._clock))
+        return held[1]
 
     async def _guard_response(self, tool: Tool, value: object) -> tuple[Json, str]:
         try:

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, overload
 
 from cloister.core.capability import ApprovalPolicy, Capability, SideEffect, check_tool_name, parse_side_effect
+from cloister.core.errors import InvalidInput
 from cloister.core.limits import CapabilityLimits
 from cloister.tools.signature import Signature
 
@@ -48,6 +49,12 @@ class Tool:
         self.side_effect = parse_side_effect(side_effect)
         self.limits = limits or CapabilityLimits()
         self.approval_policy = ApprovalPolicy.parse(approval_policy)
+        if self.approval_policy.kind != "none":
+            # A policy that nobody enforces is worse than none: the caller would count on it.
+            raise InvalidInput(
+                f"tool {self.name!r}: approval_policy={self.approval_policy.kind!r} cannot be enforced yet",
+                hint="leave it out, and do not grant the tool where a person must be asked",
+            )
         self.idempotent = idempotent
         called = handler if inspect.isroutine(handler) else handler.__call__
         self.is_async = inspect.iscoroutinefunction(called)
