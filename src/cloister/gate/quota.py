@@ -34,7 +34,9 @@ class Bucket:
         now = self._clock.monotonic()
         self._tokens = min(self._tokens + (now - self._seen) / self._interval, self._size)
         self._seen = now
-        return max(1 - self._tokens, 0.0) * self._interval
+        missing = 1 - self._tokens
+        # Sums of fractions end a hair below one; nobody should wait for a hair.
+        return missing * self._interval if missing > 1e-9 else 0.0
 
 
 class Quota:
