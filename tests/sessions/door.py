@@ -17,7 +17,7 @@ class Door:
             self._knock,
             name=name,
             idempotent=idempotent,
-            limits=CapabilityLimits(timeout_ms=60_000),
+            limits=CapabilityLimits(timeout_ms=60_000, concurrency=100),
             side_effect="write",
         )
 
