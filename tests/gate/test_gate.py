@@ -143,7 +143,7 @@ async def test_arguments_that_do_not_fit_are_refused_with_path_and_signature(
     error = _error(await _handle(double, *args, **kwargs))
     assert error.code == "INVALID_ARGUMENTS"
     assert path in error.message
-    assert error.hint == "def it(n: int) -> int"
+    assert error.hint == "it(n: int) -> int"
 
 
 async def test_validator_of_the_host_that_breaks_says_nothing_to_the_program() -> None:

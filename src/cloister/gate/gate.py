@@ -19,13 +19,14 @@ from cloister.core.capability import SideEffect
 from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.digest import canonical_json, digest_bytes
+from cloister.core.language import Language
 from cloister.core.value import Bounds, Json, ValueRefused, sized
 from cloister.gate.quota import Quota
 from cloister.ports.clock import Clock, SystemClock
 from cloister.ports.engine import Call, Raised, Returned, Settlement
+from cloister.tools.catalog import signature_in
 from cloister.tools.registry import ToolRegistry
 from cloister.tools.signature import BadArguments
-from cloister.tools.stubs import signature_text
 from cloister.tools.tool import Tool, ToolError
 
 log = logging.getLogger("cloister.gate")
@@ -70,8 +71,11 @@ def _refuse(code: str, message: str, hint: str | None = None, status: CallStatus
 class Gate:
     """Passes calls to the tools of one registry."""
 
-    def __init__(self, registry: ToolRegistry, clock: Clock | None = None) -> None:
+    def __init__(
+        self, registry: ToolRegistry, clock: Clock | None = None, language: Language = Language.PYTHON
+    ) -> None:
         self._registry = registry
+        self._language = language
         self._clock = clock or SystemClock()
         self._quotas: dict[str, tuple[Tool, Quota]] = {}
 
@@ -136,7 +140,7 @@ class Gate:
             return tool.signature.bind(call.args, call.kwargs)
         except BadArguments as bad:
             message = f"`{call.name}`: {bad} at {bad.path}"
-            raise _refuse(Code.INVALID_ARGUMENTS, message, signature_text(tool.capability)) from None
+            raise _refuse(Code.INVALID_ARGUMENTS, message, signature_in(self._language, tool.capability)) from None
         # Containment: a tool's own validators are the host's code, and may break like any of it.
         except Exception as error:  # noqa: BLE001
             raise self._broke(tool, "could not read its arguments", error) from None

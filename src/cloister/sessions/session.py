@@ -80,7 +80,7 @@ class Session:
         self._clock = clock
         self._ids = ids
         self._key = key
-        self._gate = Gate(tools, clock)
+        self._gate = Gate(tools, clock, options.language)
         self._on_close = on_close
         self._catalog: Catalog | None = None
         self._catalog_generation = -1

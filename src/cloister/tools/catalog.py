@@ -1,11 +1,19 @@
 """A registry as an engine's catalog: names, stubs, signatures, under one revision."""
 
-from cloister.core.capability import capability_digest
+from cloister.core.capability import Capability, capability_digest
 from cloister.core.digest import digest_json
 from cloister.core.language import Language
 from cloister.ports.engine import Catalog
 from cloister.tools.registry import ToolRegistry
 from cloister.tools.stubs import HEADER, python_stub, signature_text
+from cloister.tools.typescript import typescript_signature
+
+
+def signature_in(language: Language, capability: Capability) -> str:
+    """How a program in that language writes the call."""
+    if language is Language.TYPESCRIPT:
+        return typescript_signature(capability)
+    return signature_text(capability).removeprefix("def ")
 
 
 def render_catalog(registry: ToolRegistry, language: Language) -> Catalog:
@@ -20,7 +28,7 @@ def render_catalog(registry: ToolRegistry, language: Language) -> Catalog:
     for tool in sorted(registry, key=lambda t: t.full_name):
         capability = tool.capability
         digests.append(capability_digest(capability) + digest_json(capability.description))
-        signatures[tool.full_name] = signature_text(capability).removeprefix("def ")
+        signatures[tool.full_name] = signature_in(language, capability)
         if language is Language.PYTHON:
             (modules.setdefault(tool.namespace, []) if tool.namespace else flat).append(python_stub(capability))
     return Catalog(
