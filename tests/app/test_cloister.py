@@ -238,7 +238,7 @@ async def test_destroying_a_session_that_was_closed_is_fine() -> None:
     async with Cloister() as cloister:
         session = await cloister.open_session("a")
         await session.close()
-        await cloister.destroy_session("a")
+        assert await cloister.destroy_session("a") is False
 
 
 async def test_destroying_tells_whether_there_was_a_session() -> None:

@@ -22,13 +22,13 @@ from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import EngineUnavailable, SnapshotCorrupt
 from cloister.core.limits import SessionLimits
-from cloister.core.value import MAX_BYTES, ValueRefused
+from cloister.core.value import MAX_BYTES, Bounds, ValueRefused
 from cloister.engines.monty import faults
 from cloister.engines.monty.checker import Checker, context_after
 from cloister.engines.monty.lane import Lane
 from cloister.engines.monty.pending import Pending
 from cloister.engines.monty.seat import TROUBLE, Cabin, Desk
-from cloister.engines.monty.values import arguments, is_small, outward
+from cloister.engines.monty.values import SMALL, WHOLE, arguments, outward
 from cloister.engines.warden import verdict_error
 from cloister.ports.engine import (
     Call,
@@ -78,6 +78,8 @@ class MontyInterpreter:
         self._closed = False
         self._context = ""
         self._roots: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
+        # The revision of the catalog that this namespace's programs had so far.
+        self._seen: str | None = None
         self._granted: Catalog | None = None
         self._pending = Pending()
         self._turn = Turn(0, 0, 0, lambda _stream, _text: None)
@@ -143,7 +145,7 @@ class MontyInterpreter:
         except (monty.MontyError, RuntimeError) as error:
             self._dead = True
             raise EngineUnavailable(f"the worker is gone: {error}") from None
-        meta: dict[str, Any] = {"context": self._context, "calls": isinstance(self._seat, Cabin)}
+        meta: dict[str, Any] = {"context": self._context, "calls": isinstance(self._seat, Cabin), "seen": self._seen}
         if self._snapshot is not None:
             meta |= {"pending": self._pending.to_json(), "code": self._code}
         head = json.dumps(meta, separators=(",", ":")).encode("utf-8", "surrogatepass")
@@ -232,10 +234,11 @@ class MontyInterpreter:
             return self._failed(error)
         except monty.MontyConversionError as error:
             return self._fail(ErrorObject(Code.INVALID_INPUT, str(error)))
-        if is_small(value):
-            return self._finished(value)
-        # A large value takes a while to look at; the event loop must not stand still for it.
-        return await asyncio.to_thread(self._finished, value)
+        step = self._finished(value, SMALL)
+        if isinstance(step, Failed) and step.error.code == Code.RESULT_TOO_LARGE:
+            # It takes a while to look at, large or not too large; the event loop must not stand still for it.
+            return await asyncio.to_thread(self._finished, value)
+        return step
 
     # -- in the lane -----------------------------------------------------------------------------------------
 
@@ -303,9 +306,9 @@ class MontyInterpreter:
         self._snapshot = snapshot
         return Suspended(self._pending.announce(awaiting), awaiting, self._usage())
 
-    def _finished(self, output: Any) -> Step:
+    def _finished(self, output: Any, bounds: Bounds = WHOLE) -> Step:
         try:
-            value, _ = outward(output)
+            value, _ = outward(output, bounds)
         except ValueRefused as refusal:
             return self._fail(ErrorObject(refusal.code, refusal.message, refusal.hint))
         return Finished(value, self._pending.leftover(), self._usage())
@@ -331,6 +334,10 @@ class MontyInterpreter:
     # -- what a program asks for -------------------------------------------------------------------------------
 
     def _may_call(self, code: str, catalog: Catalog) -> bool:
+        # What an earlier program named in vain may be a tool by now.
+        before, self._seen = self._seen, catalog.revision
+        if before is not None and before != catalog.revision:
+            return True
         names, roots = self._roots
         if names is not catalog.names:
             roots = frozenset(name.partition(".")[0] for name in catalog.names) | _OPAQUE
@@ -454,7 +461,7 @@ class MontyInterpreter:
                 self._code = meta["code"]
         except TROUBLE as error:
             raise SnapshotCorrupt(f"the Python engine cannot read these bytes: {error}") from None
-        self._context = meta["context"]
+        self._context, self._seen = meta["context"], meta["seen"]
 
 
 def split(state: bytes) -> tuple[dict[str, Any], bytes]:
@@ -464,7 +471,7 @@ def split(state: bytes) -> tuple[dict[str, Any], bytes]:
         if magic != _MAGIC:
             raise ValueError("magic")
         meta = json.loads(state[_HEADER.size : _HEADER.size + size].decode("utf-8", "surrogatepass"))
-        if not {"context", "calls"} <= meta.keys():
+        if not {"context", "calls", "seen"} <= meta.keys():
             raise ValueError("head")
     except (struct.error, ValueError, AttributeError):
         raise SnapshotCorrupt("these bytes are not a state of the Python engine") from None

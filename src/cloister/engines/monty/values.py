@@ -57,19 +57,12 @@ def arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any,
     return tuple(plain_args), plain_kwargs, size
 
 
+WHOLE = Bounds()
+# What can be looked at within a moment.
 SMALL = Bounds(nodes=500, size=16 << 10)
 
 
-def is_small(value: Any) -> bool:
-    """Whether a value can be looked at within a moment, and be a result."""
-    try:
-        sized(value, SMALL, keep=True)
-    except ValueRefused:
-        return False
-    return True
-
-
-def outward(value: Any) -> tuple[Json, int]:
+def outward(value: Any, bounds: Bounds = WHOLE) -> tuple[Json, int]:
     """A Monty value as plain JSON and about how many bytes it takes; raises `ValueRefused`."""
     if type(value).__name__ == "MontyClassProxy":
         raise ValueRefused(
@@ -77,4 +70,4 @@ def outward(value: Any) -> tuple[Json, int]:
             f"an instance of {value.name} cannot be written in JSON",
             "return a dict of its attributes",
         )
-    return sized(value, text=_refuse_placeholder, keep=True)
+    return sized(value, bounds, text=_refuse_placeholder, keep=True)
