@@ -14,6 +14,8 @@
     │   ├── SnapshotForeign             SNAPSHOT_FOREIGN: another installation's or another session's
     │   ├── SnapshotVersionMismatch     SNAPSHOT_VERSION_MISMATCH
     │   └── SnapshotCapabilityMismatch  SNAPSHOT_CAPABILITY_MISMATCH
+    ├── ApprovalNotFound                APPROVAL_NOT_FOUND
+    ├── ApprovalClosed                  APPROVAL_CLOSED: decided, expired or cancelled already
     ├── ConfinementUnavailable          CONFINEMENT_UNAVAILABLE
     └── EngineUnavailable               ENGINE_UNAVAILABLE: no worker can be started
 
@@ -84,6 +86,14 @@ class SnapshotVersionMismatch(SnapshotError):
 
 class SnapshotCapabilityMismatch(SnapshotError):
     code = "SNAPSHOT_CAPABILITY_MISMATCH"
+
+
+class ApprovalNotFound(CloisterError, LookupError):
+    code = "APPROVAL_NOT_FOUND"
+
+
+class ApprovalClosed(CloisterError):
+    code = "APPROVAL_CLOSED"
 
 
 class ConfinementUnavailable(CloisterError):

@@ -1,0 +1,20 @@
+"""An event: a fact in the past tense, with a number that only grows."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    seq: int
+    # `call.requested`, `call.progressed`, `call.settled`, `approval.required`, `approval.decided`
+    kind: str
+    session_id: str
+    at: datetime
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+# kind, session id, data: whoever holds the listeners adds the rest.
+Emit: TypeAlias = Callable[[str, str, Mapping[str, Any]], None]
