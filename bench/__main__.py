@@ -8,10 +8,10 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from bench import engines
+from bench import engines, gate
 from bench.measure import Row
 
-PARTS: dict[str, Callable[[], AsyncIterator[Row]]] = {"engines": engines.rows}
+PARTS: dict[str, Callable[[], AsyncIterator[Row]]] = {"engines": engines.rows, "gate": gate.rows}
 
 
 async def collect(parts: list[str]) -> list[Row]:

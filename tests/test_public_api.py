@@ -12,7 +12,13 @@ import cloister
 from cloister import Cloister, SessionLimits, tool
 
 NAMES = [
+    "Answer",
+    "Approval",
+    "ApprovalClosed",
+    "ApprovalNotFound",
     "ApprovalPolicy",
+    "ApprovalState",
+    "CallContext",
     "CallStatus",
     "Capability",
     "CapabilityLimits",
@@ -20,10 +26,17 @@ NAMES = [
     "CloisterError",
     "Code",
     "ConfinementUnavailable",
+    "Decided",
+    "Decision",
+    "Deny",
+    "DenyRule",
     "Diagnostic",
     "EngineUnavailable",
     "ErrorObject",
+    "Event",
     "ExternalCallRecord",
+    "Hook",
+    "HookedCall",
     "InvalidInput",
     "InvalidLanguage",
     "InvalidLimits",
@@ -32,9 +45,12 @@ NAMES = [
     "Language",
     "LanguageRuntime",
     "Metrics",
+    "Note",
+    "Replace",
     "RunRequest",
     "RunResult",
     "RunStatus",
+    "Secret",
     "Session",
     "SessionClosed",
     "SessionExists",
@@ -82,7 +98,9 @@ print(json.dumps({
     "threads": threading.active_count(),
     "children": [open(f"/proc/self/task/{t}/children").read() for t in os.listdir("/proc/self/task")],
     "tasks": len(os.listdir("/proc/self/task")),
-    "heavy": sorted({m.split(".")[0] for m in sys.modules} & {"pydantic", "pydantic_monty", "wasmtime", "tree_sitter"}),
+    "heavy": sorted({m.split(".")[0] for m in sys.modules} & {
+        "pydantic", "pydantic_monty", "wasmtime", "tree_sitter", "cel", "jsonschema_rs"
+    }),
 }))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -127,3 +145,20 @@ async def test_example_s_tool_may_be_hinted_with_a_bare_dict() -> None:
     exec("async def find(order_id: str) -> dict:\n    return {'id': order_id}", scope)
     result = await Cloister.run_once("(await find('A'))['id']", tools=[tool(scope["find"])])
     assert result.result == "A"
+
+
+@tool(side_effect="write", approval_policy={"auto": {"rule": "args.amount < 100"}})
+async def refund(order_id: str, amount: float) -> str:
+    """Give the money back."""
+    return f"paid {amount}"
+
+
+@pytest.mark.anyio
+async def test_example_of_an_approval_works_as_written() -> None:
+    async with Cloister(tools=[refund]) as made:
+        session = await made.open_session("demo")
+        result = await session.run("await refund('A7', 250)")
+        assert result.status == "waiting_for_approval"
+        await made.decide(result.approvals[0].id, "allow")
+        result = await session.resume(result.cell_id)
+        assert (result.status, result.result) == ("ok", "paid 250.0")

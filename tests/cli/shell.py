@@ -1,9 +1,13 @@
 """A shell to type `cloister` in: the installed script in a process of its own, in a directory of its own."""
 
 import os
+import pty
+import select
+import signal
 import subprocess
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
 
@@ -52,15 +56,107 @@ TOOLS = '''
     number = 7
 '''
 
+# Tools under terms. `note` and `await_word` go through named pipes, so that a test knows where a program is.
+BANK = """
+    import asyncio
+    from pathlib import Path
+
+    from cloister import ToolError, tool
+
+
+    @tool(side_effect="write", idempotent=False, approval_policy={"auto": {"rule": "args.amount < 100"}})
+    async def refund(order_id: str, amount: int, note: str = "") -> str:
+        with open("paid", "a") as paid:
+            print(order_id, amount, file=paid)
+        return f"paid {amount}"
+
+
+    @tool
+    def note(pipe: str) -> None:
+        Path(pipe).write_text("")
+
+
+    @tool
+    def await_word(pipe: str) -> None:
+        Path(pipe).read_text()
+
+
+    @tool
+    async def stumble() -> str:
+        raise ValueError("stumbled")
+
+
+    @tool(side_effect="network")
+    def fetch(url: str, token: str) -> str:
+        if url == "bad":
+            raise ValueError(f"cannot fetch with {token}")
+        Path("fetched").write_text(token)
+        return f"{url} with {token}"
+
+
+    @tool(side_effect="network")
+    def publish(text: str) -> None:
+        Path("published").write_text(text)
+"""
+
+
+class Terminal:
+    """A command at work on a terminal, and what is on its screen."""
+
+    def __init__(self, running: "subprocess.Popen[bytes]", ours: int) -> None:
+        self._running = running
+        self._ours = ours
+        self._screen = b""
+        self._seen = 0
+
+    @property
+    def screen(self) -> str:
+        return self._screen.decode().replace("\r\n", "\n")
+
+    def until(self, text: str) -> None:
+        """Wait until `text` is on the screen, after all that was waited for before."""
+        while (found := self._screen.find(text.encode(), self._seen)) < 0:
+            assert self._read(), f"it ended without {text!r}: {self.screen}"
+        self._seen = found + len(text)
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    def answer(self, text: str) -> None:
+        """Wait for the next question, and type."""
+        self.until("Allow it? [y/N/a/?] ")
+        self.type(text)
+
+    def interrupt(self) -> None:
+        """What the terminal does at Ctrl-C."""
+        os.killpg(self._running.pid, signal.SIGINT)
+
+    def end(self) -> int:
+        """The exit code, once the command has ended; by then everything is on the screen."""
+        while self._read():
+            pass
+        return self._running.wait(30)
+
+    def _read(self) -> bool:
+        ready, _, _ = select.select([self._ours], [], [], 60)
+        assert ready, f"nothing happens: {self.screen}"
+        try:
+            chunk = os.read(self._ours, 65536)
+        except OSError:  # the other side is closed
+            return False
+        self._screen += chunk
+        return bool(chunk)
+
 
 class Shell:
-    """Where commands are typed. `here` holds `shop.py`, a module with tools."""
+    """Where commands are typed. `here` holds `shop.py` and `bank.py`, modules with tools."""
 
     def __init__(self, directory: Path) -> None:
         self.here = directory / "here"
         self.data = directory / "data"
         self.here.mkdir()
         (self.here / "shop.py").write_text(dedent(TOOLS))
+        (self.here / "bank.py").write_text(dedent(BANK))
         self.environment = {**os.environ, "CLOISTER_DATA_DIR": str(self.data), "COLUMNS": "80"}
         for name in ("CLOISTER_DEBUG", "FORCE_COLOR", "NO_COLOR"):
             self.environment.pop(name, None)
@@ -80,3 +176,34 @@ class Shell:
             text=True,
             timeout=60,
         )
+
+    @contextmanager
+    def terminal(self, *words: str) -> Generator[Terminal, None, None]:
+        """The same, typed at a terminal."""
+        ours, theirs = pty.openpty()
+        running = subprocess.Popen(
+            self.command(*words),
+            cwd=self.here,
+            env={**self.environment, "TERM": "xterm-256color"},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        try:
+            yield Terminal(running, ours)
+        finally:
+            running.kill()
+            running.wait()
+            os.close(ours)
+
+    @property
+    def paid(self) -> list[str]:
+        """The refunds that were really made."""
+        file = self.here / "paid"
+        return file.read_text().splitlines() if file.exists() else []
+
+    def pipe(self, name: str) -> Path:
+        os.mkfifo(self.here / name)
+        return self.here / name

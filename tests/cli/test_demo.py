@@ -32,6 +32,16 @@ def test_demo_tells_its_story_in_both_languages(told: Told) -> None:
     assert said.count("-> A7: yes, of course, 1250 cents") == 2
 
 
+def test_program_of_the_demo_waits_for_a_person_without_a_worker(told: Told) -> None:
+    said = told[0].stdout
+    sizes = re.findall(r"the program holds no worker, it is ([\d,]+) bytes; the answer: (allow|deny)", said)
+    assert [answer for _, answer in sizes] == ["allow", "deny"] * 2
+    assert all(500 < int(count.replace(",", "")) < 50_000 for count, _ in sizes)
+    assert said.count("`refund` was not allowed: ask the bank first") == 2
+    assert said.count('-> ["A7: 1250 cents, by the right of [secret BANK_TOKEN]"]') == 2
+    assert said.count("refunds made: 1; the bank got tok_4f9a2c71d0, the program never saw it") == 2
+
+
 def test_five_calls_of_the_demo_run_at_once(told: Told) -> None:
     totals = re.findall(r"5 calls of 100 ms each, (\d+) ms in all", told[0].stdout)
     assert len(totals) == 2

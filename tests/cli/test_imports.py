@@ -30,6 +30,12 @@ def test_module_that_fails_to_import_is_named(here: Path) -> None:
         import_tools(["imports_broken"])
 
 
+def test_tool_that_is_declared_wrongly_says_itself_what_to_do(here: Path) -> None:
+    (here / "imports_wrong.py").write_text("from cloister import tool\n@tool(approval_policy='often')\ndef a(): pass\n")
+    with pytest.raises(UsageError, match=r"--tools imports_wrong: .*use 'none', 'auto' with a rule, or 'manual'"):
+        import_tools(["imports_wrong"])
+
+
 def test_missing_import_inside_a_module_is_not_blamed_on_its_name(here: Path) -> None:
     (here / "imports_needy.py").write_text("import no_such_dependency")
     with pytest.raises(UsageError, match="no_such_dependency"):

@@ -16,9 +16,13 @@ def test_help_lists_the_commands_and_examples(shell: Shell) -> None:
     ("command", "texts"),
     [
         ("run", ("--tools", "--input", "--memory-mb", "[default: 64]", "Examples:", "Exit codes:", "130")),
+        (
+            "run",
+            ("--approve", "no terminal to ask at", "--deny", "--secret", "environment variable NAME"),
+        ),
         ("validate", ("--type-check", "Examples:", "Exit codes:")),
         ("doctor", ("--json", "Exit codes:")),
-        ("demo", ("sleeps in the middle of a call",)),
+        ("demo", ("sleeps in the middle of a call", "waits for a person")),
     ],
 )
 def test_help_of_a_command_says_what_can_be_given(shell: Shell, command: str, texts: tuple[str, ...]) -> None:

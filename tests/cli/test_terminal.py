@@ -1,7 +1,3 @@
-import os
-import pty
-import subprocess
-
 import pytest
 
 from cloister.cli.terminal import safe
@@ -9,26 +5,9 @@ from tests.cli.shell import Shell
 
 
 def on_a_terminal(shell: Shell, *words: str) -> tuple[int, str]:
-    """Exit code and screen of a command whose output goes to a terminal."""
-    ours, theirs = pty.openpty()
-    try:
-        environment = {**shell.environment, "TERM": "xterm-256color"}
-        running = subprocess.Popen(
-            shell.command(*words), cwd=shell.here, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
-        )
-        os.close(theirs)
-        screen = b""
-        while True:
-            try:
-                chunk = os.read(ours, 65536)
-            except OSError:  # the other side is closed
-                break
-            if not chunk:
-                break
-            screen += chunk
-        return running.wait(30), screen.decode().replace("\r\n", "\n")
-    finally:
-        os.close(ours)
+    """Exit code and screen of a command at a terminal, of which nobody asks anything."""
+    with shell.terminal(*words) as terminal:
+        return terminal.end(), terminal.screen
 
 
 def test_program_cannot_drive_the_terminal(shell: Shell) -> None:

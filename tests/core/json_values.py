@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from cloister.core.approval import Approval, ApprovalState, Decision
 from cloister.core.call import CallStatus, ExternalCallRecord
 from cloister.core.capability import ApprovalPolicy, Capability, SideEffect
 from cloister.core.codes import RunStatus
@@ -86,6 +87,25 @@ requests = st.builds(
     return_snapshot=st.booleans(),
     validate_only=st.booleans(),
 )
+approvals = st.builds(
+    Approval,
+    id=text,
+    session_id=text,
+    cell_id=text,
+    call_id=text,
+    capability=text,
+    arguments=json_objects | st.lists(json_values, max_size=3),
+    side_effect=st.sampled_from(SideEffect),
+    reason=text,
+    request_digest=text,
+    created_at=moments,
+    expires_at=st.none() | moments,
+    state=st.sampled_from(ApprovalState),
+    decision=st.none() | st.sampled_from(Decision),
+    decided_at=st.none() | moments,
+    message=st.none() | text,
+    rule=st.none() | text,
+)
 results = st.builds(
     RunResult,
     status=st.sampled_from(RunStatus),
@@ -99,7 +119,7 @@ results = st.builds(
     snapshot_id=_maybe_text,
     metrics=metrics,
     error=st.none() | errors,
-    approvals=st.lists(json_objects, max_size=2).map(tuple),
+    approvals=st.lists(approvals, max_size=2).map(tuple),
 )
 metas = st.builds(
     SessionMeta,

@@ -11,7 +11,7 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 LONGEST = 60
 
-# A line that each example must print. A new example needs one here.
+# Lines that each example must print. A new example needs one here.
 EXPECTED = {
     "01_hello.py": "its value: {'words': 6, 'longest': 'program'}",
     "02_tools_at_once.py": "warmest: Delhi, 27 degrees",
@@ -21,6 +21,25 @@ EXPECTED = {
     "06_snapshot_and_copy.py": "changed bytes are refused: SNAPSHOT_CORRUPT",
     "07_sleep_and_wake.py": "woke and finished: A7: approved",
     "08_strict_types.py": "strict: error TYPE_ERROR on line 3; calls made: []",
+    "09_approvals.py": """\
+decided: ['allowed', 'allowed', 'denied']
+- A7: 1250 cents paid
+- B2: 400 cents paid
+- APPROVAL_DENIED: `refund` was not allowed: ask the bank first""",
+    "10_policy.py": """\
+normal, 50: ok: paid 50 to ada
+normal, 250: waiting_for_approval: rule "args.amount < 100" does not hold: args.amount = 250
+in force: {'auto': {'rules': ['args.amount < 100', "calls.by_name['bank.pay'] < 2"]}}""",
+    "11_hooks.py": """\
+log: asked for send_mail {'to': 'ada@elsewhere.net', 'text': 'psst'}
+T-1 to ada@example.com: hello [sent by a program]
+PERMISSION_DENIED: `send_mail` is denied: mail stays in the house (write to @example.com)""",
+    "12_secrets.py": """\
+the tool said {'name': 'Ada', 'debug': 'GET /users/ada Authorization: Bearer [secret API_TOKEN]'}
+the token is in what came back: False""",
+    "13_tool_from_schema.py": """\
+event: call.progressed looking for a room
+-> {'room': 12, 'city': 'Rome', 'nights': 3}""",
 }
 FILES = sorted(path.name for path in EXAMPLES.glob("*.py"))
 
@@ -41,7 +60,8 @@ def test_example_runs_and_prints_what_it_promises(name: str, tmp_path: Path) -> 
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert EXPECTED[name] in done.stdout.splitlines()
+    printed = done.stdout.splitlines()
+    assert [line for line in EXPECTED[name].splitlines() if line not in printed] == []
 
 
 @pytest.mark.parametrize("name", FILES)

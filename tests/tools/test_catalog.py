@@ -2,15 +2,19 @@
 
 import ast
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import pytest
 
-from cloister.core.capability import SideEffect
+from cloister import Cloister
+from cloister.core.capability import Capability, SideEffect
 from cloister.core.language import Language
 from cloister.core.limits import CapabilityLimits
-from cloister.tools import Tool, ToolRegistry
-from cloister.tools.catalog import render_catalog
+from cloister.tools import Tool, ToolRegistry, catalog
+from cloister.tools.catalog import CatalogCache, render_catalog, render_stubs
+from cloister.tools.own import OWN
+from tests.tools.typescript_parser import declared
 
 
 def find(order_id: str) -> str:
@@ -26,40 +30,104 @@ def _revision(*tools: Tool, language: Language = Language.PYTHON) -> str:
     return render_catalog(ToolRegistry(tools), language).revision
 
 
+def _functions(stubs: str) -> list[str]:
+    found = (node for node in ast.parse(stubs).body if isinstance(node, (ast.AsyncFunctionDef, ast.FunctionDef)))
+    return [node.name for node in found]
+
+
+# -- names and stubs ----------------------------------------------------------------------------------------------
+
+
 def test_catalog_names_every_tool_as_programs_write_it() -> None:
     made = render_catalog(ToolRegistry([Tool(find), Tool(find, namespace="shop")]), Language.PYTHON)
-    assert made.names == {"find", "shop.find"}
-    assert made.signatures == {
+    assert made.names == {"find", "shop.find", *OWN}
+    assert {name: made.signatures[name] for name in ("find", "shop.find")} == {
         "find": "find(order_id: str) -> str",
-        "shop.find": "find(order_id: str) -> str",
+        "shop.find": "shop.find(order_id: str) -> str",
     }
+
+
+def test_signatures_are_a_mapping_of_all_names() -> None:
+    made = render_catalog(ToolRegistry([Tool(find)]), Language.TYPESCRIPT)
+    assert set(made.signatures) == made.names
+    assert len(made.signatures) == len(made.names)
+    assert "find" in made.signatures
+    assert "fnd" not in made.signatures
+    assert made.signatures.get("fnd") is None
+    assert made.signatures["find"] == "find({order_id: string}): Promise<string>"
 
 
 def test_catalog_has_stubs_of_plain_tools_and_modules_of_namespaces() -> None:
     made = render_catalog(ToolRegistry([Tool(find), Tool(find_many, namespace="shop")]), Language.PYTHON)
-    functions = [node.name for node in ast.parse(made.stubs).body if isinstance(node, ast.AsyncFunctionDef)]
-    assert functions == ["find"]
-    assert set(made.modules) == {"shop"}
-    assert "async def find_many(" in made.modules["shop"]
+    assert _functions(made.stubs) == ["secret", *OWN, "find"]
+    assert {name: _functions(text) for name, text in made.modules.items()} == {"shop": ["find_many"]}
 
 
-def test_catalog_of_nothing_is_empty() -> None:
+def test_catalog_of_nothing_has_our_own_functions() -> None:
     made = render_catalog(ToolRegistry(), Language.PYTHON)
-    assert (made.names, made.stubs, made.modules, made.signatures) == (frozenset(), "", {}, {})
+    assert made.names == made.own == frozenset(OWN)
+    assert _functions(made.stubs) == ["secret", *OWN]
+    assert made.modules == {}
+    assert made.signatures["describe_tool"] == "describe_tool(name: str) -> ToolDescription"
 
 
-def test_typescript_catalog_has_no_python_in_it() -> None:
+@pytest.mark.parametrize("language", Language)
+def test_tool_or_namespace_stands_in_front_of_our_own_function_of_its_name(language: Language) -> None:
+    tools = [Tool(find, name="list_tools"), Tool(find, name="secret"), Tool(find, namespace="current_policy")]
+    made = render_catalog(ToolRegistry(tools), language)
+    assert made.own == {"describe_tool"}
+    assert made.names == {"list_tools", "secret", "current_policy.find", "describe_tool"}
+    text = render_stubs(ToolRegistry(tools), language)
+    if language is Language.PYTHON:
+        assert _functions(made.stubs) == ["describe_tool", "list_tools", "secret"]
+        assert made.signatures["list_tools"] == "list_tools(order_id: str) -> str"
+    else:
+        functions = [name for name in declared(text) if name.startswith("function")]
+        assert functions == ["function describe_tool", "function list_tools", "function secret"]
+
+
+def test_typescript_catalog_has_no_python_in_it_and_renders_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any) -> str:
+        raise AssertionError("nobody asked for a stub")
+
+    for name in ("python_stub", "typescript_stubs", "signature_in"):
+        monkeypatch.setattr(catalog, name, never)
     made = render_catalog(ToolRegistry([Tool(find), Tool(find, namespace="shop")]), Language.TYPESCRIPT)
     assert (made.stubs, made.modules) == ("", {})
-    assert made.names == {"find", "shop.find"}
+    assert made.names == {"find", "shop.find", *OWN}
+
+
+def test_tools_named_like_types_are_told_apart_in_every_file() -> None:
+    tools = [Tool(find, name="str"), Tool(find_many, name="int", namespace="shop"), Tool(find, name="find")]
+    made = render_catalog(ToolRegistry(tools), Language.PYTHON)
+    for text, word in ((made.stubs, "str"), (made.modules["shop"], "int")):
+        names = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)]
+        assert not [node for node in names if node.id == word]
+        assert "import builtins as _builtins\n" in text
+
+
+def test_stubs_are_one_text_in_either_language() -> None:
+    registry = ToolRegistry([Tool(find), Tool(find_many, namespace="shop")])
+    python = render_stubs(registry, Language.PYTHON)
+    assert _functions(python) == ["secret", *OWN, "find", "find_many"]
+    assert "# --- from shop import … ---\n" in python
+    typescript = render_stubs(registry, Language.TYPESCRIPT)
+    assert [name for name in declared(typescript) if not name.startswith("interface")] == [
+        "function secret", *(f"function {name}" for name in OWN), "function find", "namespace shop", "const tools",
+    ]  # fmt: skip
+    for name in (*OWN, "find", "shop"):
+        assert f"\n  {name}: typeof {name};\n" in typescript
+
+
+# -- revision -----------------------------------------------------------------------------------------------------
 
 
 def test_revision_is_the_same_for_the_same_tools_in_any_order() -> None:
     assert _revision(Tool(find), Tool(find_many)) == _revision(Tool(find_many), Tool(find))
 
 
-def test_revision_of_nothing_differs_from_that_of_something() -> None:
-    assert _revision() != _revision(Tool(find))
+def test_revision_of_nothing_is_always_the_same_and_differs_from_that_of_something() -> None:
+    assert _revision() == _revision() != _revision(Tool(find))
 
 
 @pytest.mark.parametrize(
@@ -79,3 +147,98 @@ def test_revision_changes_with_anything_a_program_could_see(changed: Callable[[]
 
 def test_revision_does_not_change_with_what_no_program_sees() -> None:
     assert _revision(Tool(find, limits=CapabilityLimits(timeout_ms=1), idempotent=False)) == _revision(Tool(find))
+
+
+# -- kept ---------------------------------------------------------------------------------------------------------
+
+
+class _Renders:
+    """Counts what is rendered, by name."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.names: list[str] = []
+        self.catalogs = 0
+        stub, whole = catalog.python_stub, catalog.render_catalog
+
+        def counted_stub(capability: Capability, *more: Any) -> str:
+            self.names.append(capability.full_name)
+            return stub(capability, *more)
+
+        def counted_whole(registry: ToolRegistry, language: Language) -> Any:
+            self.catalogs += 1
+            return whole(registry, language)
+
+        monkeypatch.setattr(catalog, "python_stub", counted_stub)
+        monkeypatch.setattr(catalog, "render_catalog", counted_whole)
+
+
+@pytest.fixture
+def renders(monkeypatch: pytest.MonkeyPatch) -> _Renders:
+    return _Renders(monkeypatch)
+
+
+def test_same_tools_are_rendered_once(renders: _Renders) -> None:
+    cache = CatalogCache()
+    first = cache.get(ToolRegistry([Tool(find), Tool(find_many)]), Language.PYTHON)
+    before = list(renders.names)
+    assert {"find", "find_many"} <= set(before)
+    assert cache.get(ToolRegistry([Tool(find_many), Tool(find)]), Language.PYTHON) is first
+    assert (renders.names, renders.catalogs) == (before, 1)
+
+
+@pytest.mark.anyio
+async def test_second_session_with_the_same_tools_renders_nothing(renders: _Renders) -> None:
+    async with Cloister(tools=[find]) as cloister:
+        for name in ("one", "two"):
+            session = await cloister.open_session(name, tools=[find_many])
+            assert (await session.validate("await find('a'), await find_many('b')")).ok
+            assert renders.catalogs == 1
+            assert sorted(renders.names) == sorted(["find", "find_many", *OWN])
+
+
+def test_each_language_has_its_own(renders: _Renders) -> None:
+    cache, registry = CatalogCache(), ToolRegistry([Tool(find)])
+    python, typescript = cache.get(registry, Language.PYTHON), cache.get(registry, Language.TYPESCRIPT)
+    assert python.revision == typescript.revision
+    assert python.stubs
+    assert not typescript.stubs
+    assert cache.get(registry, Language.PYTHON) is python
+    assert renders.catalogs == 2
+
+
+def test_changed_registry_is_rendered_anew_and_one_more_tool_costs_one_more_stub(renders: _Renders) -> None:
+    cache, registry = CatalogCache(), ToolRegistry([Tool(find)])
+    first = cache.get(registry, Language.PYTHON)
+    renders.names.clear()
+    registry.register(Tool(find_many))
+    second = cache.get(registry, Language.PYTHON)
+    assert second.revision != first.revision
+    assert [name for name in renders.names if name not in OWN] == ["find_many"]
+    registry.remove("find_many")
+    assert cache.get(registry, Language.PYTHON) is first
+
+
+def test_cache_forgets_what_was_not_asked_for_longest(renders: _Renders) -> None:
+    cache = CatalogCache(keep=2)
+    one, two, three = (ToolRegistry([Tool(find, name=name)]) for name in ("one", "two", "three"))
+    kept = cache.get(one, Language.PYTHON)
+    cache.get(two, Language.PYTHON)
+    assert cache.get(one, Language.PYTHON) is kept
+    cache.get(three, Language.PYTHON)
+    assert renders.catalogs == 3
+    assert cache.get(one, Language.PYTHON) is kept
+    assert renders.catalogs == 3
+    cache.get(two, Language.PYTHON)
+    assert renders.catalogs == 4
+
+
+def test_asking_for_the_revision_again_looks_into_no_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry, cache = ToolRegistry([Tool(find), Tool(find_many)]), CatalogCache()
+    first = cache.get(registry, Language.PYTHON)
+
+    def never(*_: Any) -> str:
+        raise AssertionError("the schemas were digested again")
+
+    for name in ("capability_digest", "digest_json"):
+        monkeypatch.setattr(import_module("cloister.tools.tool"), name, never)
+    assert cache.get(registry, Language.PYTHON) is first

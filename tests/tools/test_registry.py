@@ -2,6 +2,7 @@
 
 import pytest
 
+from cloister.core.capability import capability_digest
 from cloister.core.errors import InvalidInput
 from cloister.tools import Tool, ToolRegistry
 
@@ -63,11 +64,21 @@ def test_removed_tool_is_gone() -> None:
     assert "a" not in registry
 
 
-def test_tool_that_is_not_there_cannot_be_removed() -> None:
-    registry = ToolRegistry()
-    with pytest.raises(InvalidInput, match="'a'"):
-        registry.remove("a")
-    assert registry.generation == 0
+def test_taken_tool_is_handed_over_and_gone() -> None:
+    made = _tool("a")
+    registry = ToolRegistry([made])
+    assert registry.take("a") is made
+    assert "a" not in registry
+    assert registry.generation == 2
+
+
+def test_tool_that_is_not_there_cannot_be_removed_or_taken() -> None:
+    registry = ToolRegistry([_tool("b")])
+    for attempt in (registry.remove, registry.take):
+        with pytest.raises(InvalidInput, match="'a'") as refusal:
+            attempt("a")
+        assert "b" in str(refusal.value.hint)
+    assert registry.generation == 1
 
 
 def test_generation_counts_every_change() -> None:
@@ -97,12 +108,36 @@ def test_tool_cannot_have_the_name_of_a_namespace(order: tuple[str, str]) -> Non
 
 
 def test_namespace_s_name_is_free_again_when_its_last_tool_is_gone() -> None:
-    registry = ToolRegistry([_tool("a", "shop")])
+    registry = ToolRegistry([_tool("a", "shop"), _tool("b", "shop")])
+    registry.replace(_tool("a", "shop"))
     registry.remove("shop.a")
+    with pytest.raises(InvalidInput, match="'shop'"):
+        registry.register(_tool("shop"))
+    registry.remove("shop.b")
     registry.register(_tool("shop"))
     assert registry.names() == ["shop"]
+
+
+def test_tool_of_a_given_schema_is_registered_like_any_other() -> None:
+    made = Tool.from_schema(name="find", namespace="shop", description="", handler=lambda: None)
+    assert ToolRegistry([made]).get("shop.find") is made
+
+
+def test_digests_are_those_of_the_capabilities() -> None:
+    made = _tool("a")
+    assert ToolRegistry([made]).digests() == {"a": capability_digest(made.capability)}
 
 
 def test_registry_lists_its_tools() -> None:
     made = [_tool("b"), _tool("a")]
     assert set(ToolRegistry(made)) == set(made)
+
+
+def test_tool_that_cannot_be_described_is_refused_when_it_is_registered() -> None:
+    def odd(where: object) -> None: ...
+
+    odd.__annotations__["where"] = "Nowhere"
+    registry = ToolRegistry()
+    with pytest.raises(InvalidInput, match="odd"):
+        registry.register(Tool(odd))
+    assert registry.names() == []

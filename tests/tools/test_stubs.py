@@ -1,7 +1,6 @@
-"""Stubs: whatever the schema, valid Python comes out; what can be said is said."""
+"""Python stubs: whatever the schema, valid Python comes out; what can be said is said."""
 
 import ast
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -9,206 +8,300 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloister.core.capability import Capability
-from cloister.tools.stubs import HEADER, python_stub, signature_text
-from tests.core.json_values import json_objects, json_values, text
+from cloister.tools.stubs import HEADER, WORDS, header, python_stub, signature_text
+from tests.tools.schemas import HOSTILE, KINDS, MONSTROUS, capability_schemas, fields, texts
 
-_WORDS = "string integer number boolean null array object any".split()
-
-
-def _keywords(children: "st.SearchStrategy[Any]") -> "st.SearchStrategy[Any]":
-    """Schemas that mean something, with nonsense mixed in."""
-    return st.fixed_dictionaries(
-        {},
-        optional={
-            "type": st.sampled_from(_WORDS) | st.lists(st.sampled_from(_WORDS), max_size=3) | json_values,
-            "properties": st.dictionaries(text | st.sampled_from(["a", "b_c", "class"]), children, max_size=3)
-            | json_values,
-            "required": st.lists(text | st.sampled_from(["a", "b_c"]), max_size=2) | json_values,
-            "items": children | json_values,
-            "prefixItems": st.lists(children, max_size=2) | json_values,
-            "additionalProperties": children | st.booleans(),
-            "anyOf": st.lists(children, max_size=3) | json_values,
-            "oneOf": st.lists(children, max_size=3),
-            "allOf": st.lists(children, max_size=2) | json_values,
-            "enum": st.lists(json_values, max_size=3) | json_values,
-            "const": json_values,
-            "default": json_values,
-            "description": text,
-            "$ref": st.sampled_from(["#", "#/", "#/$defs/A", "#/properties/a", "http://x/y", "#/~1/~0"]) | json_values,
-            "$defs": st.dictionaries(st.sampled_from(["A", "B"]), children, max_size=2),
-        },
-    )
-
-
-schemas: "st.SearchStrategy[Any]" = st.recursive(json_objects, _keywords, max_leaves=5)
+_TEXT = {"type": "string"}
+_INTEGER = {"type": "integer"}
 
 
 def _capability(input_schema: Any, output_schema: Any = None, **more: Any) -> Capability:
     return Capability("get_it", input_schema=input_schema, output_schema=output_schema or {}, **more)
 
 
-def _object(**properties: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties)}
+def _read(stub: str) -> ast.Module:
+    compile(HEADER + stub, "stub", "exec", dont_inherit=True)
+    return ast.parse(stub)
 
 
-@settings(max_examples=150, deadline=None)
-@given(schemas, schemas, st.text(max_size=20))
+def _function(stub: str) -> ast.AsyncFunctionDef:
+    return next(node for node in _read(stub).body if isinstance(node, ast.AsyncFunctionDef))
+
+
+def _types(stub: str) -> dict[str, dict[str, str]]:
+    """The TypedDicts of a stub, however they are written, and what their keys hold."""
+    out: dict[str, dict[str, str]] = {}
+    for node in _read(stub).body:
+        match node:
+            case ast.ClassDef(name, body=body):
+                rows = [row for row in body if isinstance(row, ast.AnnAssign)]
+                out[name] = {ast.unparse(row.target): ast.unparse(row.annotation) for row in rows}
+            case ast.Assign([ast.Name(name)], ast.Call(args=[_, ast.Dict(keys, values)])):
+                out[name] = {
+                    str(ast.literal_eval(key)): ast.unparse(value)
+                    for key, value in zip(keys, values, strict=True)
+                    if key is not None
+                }
+            case _:
+                pass
+    return out
+
+
+# -- any schema ---------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=80)
+@given(capability_schemas, capability_schemas, texts)
 def test_stub_of_any_schema_is_valid_python(input_schema: Any, output_schema: Any, description: str) -> None:
     stub = python_stub(_capability(input_schema, output_schema, description=description))
-    tree = ast.parse(HEADER + stub)
-    assert [node.name for node in tree.body if isinstance(node, ast.AsyncFunctionDef)] == ["get_it"]
+    functions = [node.name for node in _read(stub).body if isinstance(node, ast.AsyncFunctionDef)]
+    assert functions == ["get_it"]
+    allowed = (ast.AsyncFunctionDef, ast.ClassDef, ast.Assign)
+    assert all(isinstance(node, allowed) for node in _read(stub).body), "a text broke out"
+    stub.encode()
 
 
-@settings(max_examples=60, deadline=None)
-@given(schemas, schemas)
+@settings(max_examples=40)
+@given(capability_schemas, capability_schemas)
+def test_every_name_in_a_stub_is_defined(input_schema: Any, output_schema: Any) -> None:
+    tree = _read(python_stub(_capability(input_schema, output_schema)))
+    known = {node.name for node in ast.walk(tree) if isinstance(node, (ast.AsyncFunctionDef, ast.ClassDef))}
+    known |= {ast.unparse(node.targets[0]) for node in tree.body if isinstance(node, ast.Assign)}
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    assert used <= known | WORDS.keys()
+
+
+@settings(max_examples=40)
+@given(capability_schemas, capability_schemas)
 def test_signature_of_any_schema_is_one_valid_line(input_schema: Any, output_schema: Any) -> None:
     line = signature_text(_capability(input_schema, output_schema))
     assert "\n" not in line
-    ast.parse(f"{line}: ...")
+    compile(f"{line}: ...", "line", "exec")
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.dictionaries(st.from_regex(r"[a-z]{1,5}_x", fullmatch=True), st.sampled_from(_WORDS), max_size=5))
-def test_stub_has_the_parameters_of_the_schema_in_order(kinds: dict[str, str]) -> None:
-    stub = python_stub(_capability(_object(**{name: {"type": kind} for name, kind in kinds.items()})))
-    found = next(node for node in ast.walk(ast.parse(stub)) if isinstance(node, ast.AsyncFunctionDef))
-    assert [arg.arg for arg in found.args.args] == list(kinds)
+@pytest.mark.parametrize("name", MONSTROUS)
+def test_schema_that_asks_for_too_much_gets_a_small_stub(name: str) -> None:
+    schema = MONSTROUS[name]()
+    stub = python_stub(_capability({**schema, "type": "object"}, schema))
+    _read(stub)
+    assert len(stub) < 300_000
+    assert len(signature_text(_capability(schema, schema))) < 5_000
+
+
+# -- types --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("schema", "made"),
+    ("schema", "given", "returned"),
     [
-        ({"type": "string"}, "str"),
-        ({"type": "integer"}, "int"),
-        ({"type": "number"}, "float"),
-        ({"type": "boolean"}, "bool"),
-        ({"type": "null"}, "None"),
-        ({}, "Any"),
-        (True, "Any"),
-        ({"type": "array", "items": {"type": "string"}}, "list[str]"),
-        ({"type": "array"}, "list[Any]"),
-        ({"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]}, "list[str | int]"),
-        ({"type": "object"}, "dict[str, Any]"),
-        ({"type": "object", "additionalProperties": {"type": "integer"}}, "dict[str, int]"),
-        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "str | None"),
-        ({"type": ["string", "null"]}, "str | None"),
-        ({"anyOf": [{"type": "string"}, {}]}, "Any"),
-        ({"enum": ["a", "b"]}, "Literal['a', 'b']"),
-        ({"enum": [1.5]}, "Any"),
-        ({"const": "a"}, "Literal['a']"),
-        ({"allOf": [{"type": "string"}]}, "str"),
-        ({"$ref": "#/$defs/Id"}, "str"),
-        ({"$ref": "#/$defs/Gone"}, "Any"),
-        ({"$ref": "https://example.com/schema"}, "Any"),
+        (_TEXT, "str", "str"),
+        (_INTEGER, "int", "int"),
+        ({"type": "number"}, "float", "float"),
+        ({"type": "boolean"}, "bool", "bool"),
+        ({"type": "null"}, "None", "None"),
+        ({}, "Any", "Any"),
+        ({"type": "array", "items": _TEXT}, "list[str]", "list[str]"),
+        ({"type": "array", "items": {"type": "number"}}, "Sequence[float]", "list[float]"),
+        ({"type": "array"}, "list[Any]", "list[Any]"),
+        ({"type": "object"}, "Mapping[str, Any]", "dict[str, Any]"),
+        ({"type": "object", "additionalProperties": _INTEGER}, "Mapping[str, int]", "dict[str, int]"),
+        (
+            {"prefixItems": [_TEXT, _INTEGER], "minItems": 2, "maxItems": 2},
+            "tuple[str, int] | list[str | int]",
+            "tuple[str, int]",
+        ),
+        ({"prefixItems": [_INTEGER] * 2, "minItems": 2, "maxItems": 2}, "Sequence[int]", "tuple[int, int]"),
+        ({"prefixItems": [_TEXT, _INTEGER]}, "list[Any]", "list[Any]"),
+        ({"prefixItems": [_TEXT, _INTEGER], "maxItems": 2}, "list[str | int]", "list[Any]"),
+        ({"prefixItems": [_INTEGER, _INTEGER], "items": _INTEGER}, "Sequence[int]", "list[int]"),
+        ({"anyOf": [_TEXT, {"type": "null"}]}, "str | None", "str | None"),
+        ({"enum": ["a", "b", None, 1, True]}, *["Literal['a', 'b', 1, True] | None"] * 2),
+        ({"enum": [1.5, "a"]}, "float | Literal['a']", "float | Literal['a']"),
+        ({"const": "a"}, "Literal['a']", "Literal['a']"),
     ],
 )
-def test_schema_is_said_as_a_type(schema: Any, made: str) -> None:
-    whole = {**_object(x=schema), "$defs": {"Id": {"type": "string"}}}
-    assert signature_text(_capability(whole)) == f"def get_it(x: {made}) -> Any"
+def test_schema_is_said_as_a_type(schema: Any, given: str, returned: str) -> None:
+    found = _function(python_stub(_capability(fields(x=schema), schema)))
+    assert (found.args.args[0].annotation, found.returns) != (None, None)
+    assert (ast.unparse(found.args.args[0].annotation or found), ast.unparse(found.returns or found)) == (
+        given,
+        returned,
+    )
+    # A hint shows how a value looks, not what else is taken.
+    assert signature_text(_capability(fields(x=schema))) == f"def get_it(x: {returned}) -> Any"
 
 
-def test_parameter_that_may_be_left_out_comes_last_with_its_default() -> None:
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {
-            "a": {"type": "integer", "default": 5},
-            "b": {"type": "string"},
-            "c": {"type": "array", "default": []},
-        },
-        "required": ["b"],
-    }
-    assert signature_text(_capability(schema)) == "def get_it(b: str, a: int = 5, c: list[Any] = ...) -> Any"
-
-
-def test_positional_schema_takes_anything() -> None:
-    assert signature_text(Capability("get_it")) == "def get_it(*args: Any) -> Any"
-
-
-def test_parameter_that_cannot_be_written_makes_the_whole_open() -> None:
-    for name in ("a-b", "class", ""):
-        assert signature_text(_capability(_object(**{name: {}}))) == "def get_it(**kwargs: Any) -> Any"
-
-
-def test_result_that_is_an_object_becomes_a_typed_dict_with_its_keys() -> None:
+def test_object_becomes_a_typed_dict_with_its_keys() -> None:
     schema = {
-        "type": "object",
-        "properties": {"id": {"type": "string"}, "a-b": {"type": "integer"}},
-        "required": ["id"],
+        **fields(id={**_TEXT, "description": "Which\none."}),
+        "properties": {"id": {**_TEXT, "description": "Which\none."}, "total": _INTEGER},
+        "description": 'An "order".',
+        "title": "Order",
     }
-    stub = python_stub(_capability(_object(), schema))
-    made = next(node for node in ast.walk(ast.parse(stub)) if isinstance(node, ast.Dict))
-    rows = {ast.literal_eval(key): ast.unparse(value) for key, value in zip(made.keys, made.values, strict=True) if key}
-    assert rows == {"id": "str", "a-b": "NotRequired[int]"}
+    stub = python_stub(_capability(fields(), schema))
+    assert stub == (
+        'class _get_it_Order(TypedDict, closed=True):\n    """An \\"order\\"."""\n'.replace('\\"', '"')
+        + "    id: str  # Which one.\n"
+        "    total: NotRequired[int]\n"
+        "async def get_it() -> _get_it_Order: ...\n"
+    )
 
 
-@pytest.mark.parametrize("key", ["é", "\U0001f600", 'a"b', "a\nb", "\\u0041"])
+@pytest.mark.parametrize("key", ["é", "a-b", "class", "__x", "str", "list", "Any", "__debug__", *HOSTILE])
 def test_key_of_any_text_is_kept_as_it_is(key: str) -> None:
-    stub = python_stub(_capability(_object(), _object(**{key: {"type": "string"}})))
-    made = next(node for node in ast.walk(ast.parse(stub)) if isinstance(node, ast.Dict))
-    assert [ast.literal_eval(name) for name in made.keys if name] == [key]
+    schema = fields(**{key: {**_TEXT, "description": '# */ """\n'}, "other": {"type": "array", "items": _TEXT}})
+    stub = python_stub(_capability(fields(), schema))
+    assert _types(stub) == {"_get_it_Result": {key: "str", "other": "list[str]"}}
+    # As an attribute of a class it would be an error, or mean something else.
+    assert not [node for node in _read(stub).body if isinstance(node, ast.ClassDef)]
+
+
+def test_other_keys_are_said_where_they_are_allowed() -> None:
+    open_, odd = {**fields(a=_TEXT), "additionalProperties": _INTEGER}, {**fields(**{"a-b": _TEXT}), "title": "Odd"}
+    stub = python_stub(_capability(fields(), fields(open=open_, odd={**odd, "additionalProperties": True})))
+    assert "class _get_it_Open(TypedDict, extra_items=int):" in stub
+    assert "}, extra_items=Any)\n" in stub
+
+
+def test_results_are_closed_and_arguments_are_only_read() -> None:
+    schema = {
+        **fields(a=_TEXT),
+        "properties": {"a": _TEXT, "b": {"type": "array", "items": _INTEGER}},
+        "title": "Order",
+    }
+    assert python_stub(_capability(fields(x=schema), schema)) == (
+        "class _get_it_Order2(TypedDict):\n"
+        "    a: ReadOnly[str]\n"
+        "    b: NotRequired[ReadOnly[Sequence[int]]]\n"
+        "class _get_it_Order(TypedDict, closed=True):\n"
+        "    a: str\n"
+        "    b: NotRequired[list[int]]\n"
+        "async def get_it(x: _get_it_Order2) -> _get_it_Order: ...\n"
+    )
+
+
+def test_recursive_types_are_said() -> None:
+    node = fields(value=_INTEGER, next={"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}]})
+    value = {"anyOf": [_TEXT, {"type": "array", "items": {"$ref": "#/$defs/Value"}}]}
+    defs = {"Node": node, "Value": value}
+    stub = python_stub(
+        _capability(fields(), {**fields(n={"$ref": "#/$defs/Node"}, v={"$ref": "#/$defs/Value"}), "$defs": defs})
+    )
+    assert _types(stub)["_get_it_Node"] == {"value": "int", "next": "_get_it_Node | None"}
+    assert "_get_it_Value = TypeAliasType('_get_it_Value', str | list[_get_it_Value])\n" in stub
+
+
+def test_types_of_arguments_and_of_the_result_do_not_meet() -> None:
+    order = {"$ref": "#/$defs/Order"}
+    taken = {**fields(order=order), "$defs": {"Order": fields(a=_TEXT)}}
+    returned = {**order, "$defs": {"Order": fields(b=_TEXT)}}
+    assert _types(python_stub(_capability(taken, returned))) == {
+        "_get_it_Order": {"b": "str"},
+        "_get_it_Order2": {"a": "ReadOnly[str]"},
+    }
+
+
+def test_types_of_two_tools_do_not_meet() -> None:
+    schema = {**fields(x=fields(y=_TEXT)), "title": "C"}
+    names = [
+        name
+        for tool in ("a", "a_b", "a_C", "A", "a_b_C")
+        for name in _types(python_stub(Capability(tool, output_schema={**schema, "title": "b_C"})))
+    ]
+    assert len(names) == len(set(names)) == 10
+
+
+# -- parameters ---------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=50)
+@given(st.dictionaries(st.from_regex(r"[a-z]{1,5}_x", fullmatch=True), st.sampled_from(KINDS), max_size=5))
+def test_stub_has_the_parameters_of_the_schema_in_order(kinds: dict[str, str]) -> None:
+    found = _function(python_stub(_capability(fields(**{name: {"type": kind} for name, kind in kinds.items()}))))
+    assert [arg.arg for arg in found.args.args] == list(kinds)
+
+
+def _optional(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+@pytest.mark.parametrize(
+    ("schema", "parameters"),
+    [
+        ({"type": "array"}, "*args: Any"),
+        ({"type": "array", "items": _TEXT}, "*args: str"),
+        ({"prefixItems": [_TEXT, _INTEGER], "minItems": 1, "items": False}, "arg1: str, arg2: int = ..., /"),
+        ({"prefixItems": [_TEXT], "minItems": 1}, "arg1: str, /, *args: Any"),
+        ({}, "*args: Any, **kwargs: Any"),
+        ({"type": "object"}, "**kwargs: Any"),
+        (fields(), ""),
+        ({**fields(a=_TEXT), "additionalProperties": _INTEGER}, "a: str, **kwargs: int"),
+        ({**fields(kwargs=_TEXT), "additionalProperties": True}, "kwargs: str, **kwargs_: Any"),
+        # names that cannot be written
+        (fields(**{"a-b": _TEXT}), "**kwargs: Any"),
+        (fields(**{"class": _TEXT, "b": _TEXT}), "b: str, **kwargs: Any"),
+        (fields(**dict.fromkeys(["ﬁ", "fi", "__debug__"], _TEXT)), "fi: str, **kwargs: Any"),
+        # what may be left out
+        (_optional(a={**_INTEGER, "default": 5}), "a: int = 5"),
+        (_optional(a=_INTEGER), "a: int = ..."),
+        (_optional(a={"type": ["string", "null"], "default": None}), "a: str | None = None"),
+        (_optional(a={"type": "array", "items": _INTEGER, "default": [1, 2]}), "a: list[int] = [1, 2]"),
+        (_optional(a={"enum": ["x", "y"], "default": "x"}), "a: Literal['x', 'y'] = 'x'"),
+        (_optional(a={"type": "object", "default": {}}), "a: dict[str, Any] = {}"),
+        # a default of another type is not one that a checker would take
+        (_optional(a={**_TEXT, "default": None}), "a: str = ..."),
+        (_optional(a={**_INTEGER, "default": True}), "a: int = ..."),
+        (_optional(a={"type": "number", "default": float("nan")}), "a: float = ..."),
+        (_optional(a={"default": 10**5000}), "a: Any = ..."),
+        (_optional(a={"default": "x" * 5000}), "a: Any = ..."),
+        # the order stays: what is required after what is not is given by name
+        ({**_optional(x=_TEXT, a={**_INTEGER, "default": 5}, b=_TEXT), "required": ["x", "b"]},
+         "x: str, *, a: int = 5, b: str"),
+    ],
+)  # fmt: skip
+def test_schema_is_said_as_parameters(schema: Any, parameters: str) -> None:
+    assert signature_text(_capability(schema)) == f"def get_it({parameters}) -> Any"
+
+
+def test_tool_named_like_a_type_leaves_the_types_alone() -> None:
+    for name in WORDS:
+        stub = python_stub(Capability(name, input_schema=fields(x={"enum": [1, "a", 1.5]}), output_schema=fields(
+            a={"type": "array", "items": _TEXT}, b={"type": "object"}, c={}, d={"type": ["boolean", "integer"]},
+        )))  # fmt: skip
+        tree = ast.parse(stub)
+        assert not [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name]
+        compile(header([name]) + stub, "stub", "exec")
+        imported = {
+            alias.asname for node in ast.walk(ast.parse(header([name]))) for alias in getattr(node, "names", ())
+        }
+        used = {
+            node.value.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        }
+        assert used <= imported
+    assert header(["get_it"]) == HEADER
+
+
+def test_type_does_not_take_the_name_of_a_tool_of_the_same_file() -> None:
+    names = frozenset({"get_it", "_get_it_Result"})
+    types = _types(python_stub(_capability(fields(), fields(a=_TEXT)), names))
+    assert list(types) == ["_get_it_Result_"]
+
+
+# -- documentation ------------------------------------------------------------------------------------------------
 
 
 def test_description_is_kept_as_the_docstring() -> None:
-    stub = python_stub(_capability(_object(), description='Says "hello".\nTwice.'))
-    found = next(node for node in ast.walk(ast.parse(stub)) if isinstance(node, ast.AsyncFunctionDef))
-    assert ast.get_docstring(found) == 'Says "hello".\nTwice.'
+    stub = python_stub(_capability(fields(), description='Says "hello".\nTwice.'))
+    assert ast.get_docstring(_function(stub)) == 'Says "hello".\nTwice.'
 
 
-def test_recursive_schema_ends() -> None:
-    node = _object(value={"type": "integer"}, next={"$ref": "#/$defs/Node"})
-    stub = python_stub(_capability({**_object(x={"$ref": "#/$defs/Node"}), "$defs": {"Node": node}}))
-    ast.parse(stub)
+def test_parameters_are_described_unless_the_description_does() -> None:
+    schema = fields(a={**_TEXT, "description": "Which\none."}, b={**_TEXT, "description": "How many."}, c=_TEXT)
+    stub = python_stub(_capability(schema, description="Finds it.\n\nArgs:\n    b: How many."))
+    assert ast.get_docstring(_function(stub)) == "Finds it.\n\nArgs:\n    b: How many.\n\nArgs:\n    a: Which one."
 
 
-def test_schema_that_refers_to_itself_alone_is_anything() -> None:
-    schema = {**_object(x={"$ref": "#/$defs/A"}), "$defs": {"A": {"$ref": "#/$defs/A"}}}
-    assert signature_text(_capability(schema)) == "def get_it(x: Any) -> Any"
-
-
-def test_very_deep_schema_is_cut() -> None:
-    schema: dict[str, Any] = {"type": "string"}
-    for _ in range(3000):
-        schema = {"type": "array", "items": schema}
-    assert len(signature_text(_capability(_object(x=schema)))) < 500
-
-
-def test_very_wide_schema_stays_small() -> None:
-    wide = _object(**{f"k{n}": _object(**{f"j{m}": {"type": "string"} for m in range(10)}) for n in range(500)})
-    assert python_stub(_capability(_object(), wide)).count("TypedDict(") <= 50
-
-
-class _Counting(Mapping[str, Any]):
-    """A schema that counts the looks into it, and ends the test when there are too many."""
-
-    looks = 0
-
-    def __init__(self, items: dict[str, Any]) -> None:
-        self._items = items
-
-    def __getitem__(self, key: str) -> Any:
-        _Counting.looks += 1
-        assert _Counting.looks < 100_000, "the work is not bounded"
-        return self._items[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-
-def test_small_schema_cannot_ask_for_endless_work() -> None:
-    _Counting.looks = 0
-    schema: Any = _Counting({"type": "string"})
-    for _ in range(10):
-        # Each level names twenty kinds, and each kind looks into the next level.
-        schema = _Counting({"type": ["array"] * 20, "items": schema})
-    ast.parse(python_stub(_capability(_object(x=schema))))
-    assert 0 < _Counting.looks < 100_000
-
-
-def test_two_objects_of_one_tool_are_two_types() -> None:
-    schema = _object(a_b=_object(x={"type": "string"}), a=_object(b=_object(y={"type": "integer"})))
-    tree = ast.parse(python_stub(_capability(_object(), schema)))
-    names = [ast.unparse(node.targets[0]) for node in tree.body if isinstance(node, ast.Assign)]
-    assert len(names) == len(set(names)) == 4
+def test_very_long_description_is_cut() -> None:
+    assert len(python_stub(_capability(fields(), description="d" * 1_000_000))) < 5_000

@@ -1,21 +1,29 @@
 """Cloister: the object a host holds. Opens sessions, restores them, closes everything behind it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from cloister.app.engines import EngineRoom
+from cloister.app.events import EventListener, Events
 from cloister.app.keys import SnapshotKey
 from cloister.app.runtime import LanguageRuntime
+from cloister.core.approval import Approval, Approver, Decided
+from cloister.core.capability import Capability
 from cloister.core.errors import CloisterError, InvalidInput, SessionExists, SessionNotFound, SnapshotError
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.language import Language, parse_language
 from cloister.core.limits import SessionLimits
 from cloister.core.run import RunResult
 from cloister.core.session import SessionMeta
+from cloister.gate import ApprovalDesk, Hooks, Policy, Wiring
+from cloister.gate.secrets import MemorySecrets
 from cloister.ports.clock import Clock, SystemClock
 from cloister.ports.engine import TypeCheck
 from cloister.sessions.envelope import unseal
-from cloister.sessions.session import Session, SessionOptions
+from cloister.sessions.session import Grounds, Session, SessionOptions
+from cloister.stores.memory import MemoryJournal
+from cloister.tools.catalog import CatalogCache
 from cloister.tools.registry import ToolRegistry
 
 
@@ -26,6 +34,11 @@ class Cloister:
     workers: how many programs of one language run at once (default: one per core, at least two).
     require_confinement: refuse to run anything unless every layer of the operating system is around the workers.
     snapshot_key: authenticates snapshots; without it a key is made and kept in the user's data directory.
+
+    approvals: policies that tighten those of the tools, by name: `{"shop.refund": "manual"}`. deny: rules of what may
+    never be called. approver: answers questions inside this process; without it they wait for `decide`.
+    approval_ttl_ms: how long a question stays open. hooks: see `Hook`. secrets: what programs may use and never see.
+    on_event: hears of calls and questions as they happen; called on the event loop, so it must be quick.
     """
 
     def __init__(
@@ -38,14 +51,29 @@ class Cloister:
         require_confinement: bool = False,
         snapshot_key: bytes | None = None,
         clock: Clock | None = None,
+        approvals: Mapping[str, object] | None = None,
+        deny: Iterable[object] = (),
+        approver: Approver | None = None,
+        approval_ttl_ms: int | None = None,
+        hooks: Sequence[object] = (),
+        secrets: Mapping[str, object] | None = None,
+        on_event: EventListener | None = None,
     ) -> None:
         self._tools = ToolRegistry(tools)
+        self._policy = Policy(overrides=approvals, deny=deny)
+        self._policy.check(_by_name(self._tools))
+        self._hooks = Hooks.parse(hooks)
+        self._secrets = MemorySecrets.parse(secrets or {})
         self._limits = limits or SessionLimits()
         self._type_check = _parse_type_check(type_check)
         if workers is not None and (type(workers) is not int or workers < 1):
             raise InvalidInput(f"workers must be a whole number of at least 1, not {workers!r}")
         self._clock = clock or SystemClock()
         self._ids = IdSource(self._clock.now_ms)
+        emit = Events(self._clock, on_event).emit if on_event is not None else None
+        self._desk = ApprovalDesk(self._clock, self._ids, approver=approver, ttl_ms=approval_ttl_ms, emit=emit)
+        self._wiring = Wiring(self._clock, self._ids, self._desk, MemoryJournal(), emit)
+        self._catalogs = CatalogCache()
         self._key = SnapshotKey(snapshot_key)
         self._room = EngineRoom(workers=workers, require_confinement=require_confinement)
         self._sessions: dict[str, Session] = {}
@@ -64,6 +92,7 @@ class Cloister:
             for session in list(self._sessions.values()):
                 await session.close()
         finally:
+            await self._desk.close()
             await self._room.close()
 
     # -- sessions --------------------------------------------------------------------------------------------
@@ -78,8 +107,16 @@ class Cloister:
         type_check: str | TypeCheck | None = None,
         title: str | None = None,
         labels: Mapping[str, str] | None = None,
+        approvals: Mapping[str, object] | None = None,
+        deny: Iterable[object] = (),
+        hooks: Sequence[object] = (),
+        secrets: Mapping[str, object] | None = None,
     ) -> Session:
-        """A new, empty session. An id that is in use is refused."""
+        """A new, empty session. An id that is in use is refused.
+
+        `approvals` and `deny` can only tighten what the runtime and the tools themselves say; `hooks` come after the
+        runtime's; `secrets` come before those of the runtime with the same names.
+        """
         options = SessionOptions(
             id=self._free_id(session_id),
             language=parse_language(language),
@@ -88,7 +125,8 @@ class Cloister:
             title=title,
             labels=dict(labels or {}),
         )
-        return await self._add(options, tools, None)
+        terms = _Terms(Policy(overrides=approvals, deny=deny), Hooks.parse(hooks), MemorySecrets.parse(secrets or {}))
+        return await self._add(options, tools, None, terms)
 
     async def restore_session(
         self,
@@ -98,10 +136,15 @@ class Cloister:
         tools: Iterable[object] | None = None,
         limits: SessionLimits | None = None,
         type_check: str | TypeCheck | None = None,
+        approvals: Mapping[str, object] | None = None,
+        deny: Iterable[object] = (),
+        hooks: Sequence[object] = (),
+        secrets: Mapping[str, object] | None = None,
     ) -> Session:
         """A session as it was. `session_id` names the copy; `limits` may only narrow what the snapshot had.
 
-        `tools` default to those of the session the snapshot was taken of, if it is still open here.
+        `tools` default to those of the session the snapshot was taken of, if it is still open here. Policies, hooks
+        and secrets are the host's and in no snapshot: give them again.
         """
         envelope = unseal(snapshot, self._key())
         options = SessionOptions(
@@ -115,7 +158,8 @@ class Cloister:
         if tools is None:
             original = self._sessions.get(envelope.session_id)
             tools = [t for t in original.tools if t.full_name not in self._tools] if original else ()
-        return await self._add(options, tools, envelope)
+        terms = _Terms(Policy(overrides=approvals, deny=deny), Hooks.parse(hooks), MemorySecrets.parse(secrets or {}))
+        return await self._add(options, tools, envelope, terms)
 
     def can_restore(self, snapshot: bytes, *, tools: Iterable[object] | None = None) -> bool:
         """Whether `restore_session` would take these bytes, as far as can be told without an engine."""
@@ -161,6 +205,27 @@ class Cloister:
         await session.close()
         return True
 
+    # -- approvals -------------------------------------------------------------------------------------------
+
+    async def approvals(self, *, state: object = None, session_id: str | None = None) -> list[Approval]:
+        """The questions that calls have raised, oldest first: all, or those in one state or of one session."""
+        return self._desk.list(state=state, session_id=session_id)
+
+    async def decide(
+        self, approval_id: str, decision: object, *, message: str | None = None, rule: str | None = None
+    ) -> Approval:
+        """Answer one: "allow" this call, "allow_always" for this and calls like it, or "deny". A denied program sees
+        `message`; `rule` says which calls are alike. Whoever decides second gets `ApprovalClosed`.
+
+        The program goes on with `await session.resume(approval.cell_id)`.
+        """
+        return self._desk.decide(approval_id, decision, message=message, rule=rule)
+
+    async def decide_many(self, decisions: Iterable[Mapping[str, Any]]) -> list[Decided]:
+        """Answer several: `{"id", "decision", "message"?, "rule"?}` each. Every one is decided, or refused, by itself;
+        what became of it is in the same place of the answer."""
+        return self._desk.decide_many(decisions)
+
     @staticmethod
     async def run_once(
         code: str,
@@ -194,19 +259,28 @@ class Cloister:
             raise SessionExists(f"there is a session {checked!r} already: close it, or choose another id")
         return checked
 
-    async def _add(self, options: SessionOptions, tools: Iterable[object], origin: Any) -> Session:
+    async def _add(self, options: SessionOptions, tools: Iterable[object], origin: Any, terms: "_Terms") -> Session:
         registry = ToolRegistry([*self._tools, *tools])
-        for tool in registry:
-            _ = tool.capability  # a tool that cannot be described is refused now, not in the middle of a run
+        # A tool that cannot be described is refused now, not in the middle of a run.
+        capabilities = _by_name(registry)
+        terms.policy.check(capabilities)
+        policy = terms.policy.over(self._policy)
+        policy.check(capabilities)
+        grounds = Grounds(
+            tools=registry,
+            policy=policy,
+            hooks=self._hooks.then(terms.hooks),
+            secrets=terms.secrets.over(self._secrets),
+            wiring=self._wiring,
+            catalogs=self._catalogs,
+            snapshot_key=self._key,
+        )
         seats = await self._room.seats(options.language)
         seats.engine.check_limits(options.limits)
         session = Session(
             options,
-            registry,
+            grounds,
             seats,
-            self._clock,
-            self._ids,
-            self._key,
             origin=origin,
             on_close=self._forget,
         )
@@ -216,6 +290,19 @@ class Cloister:
         self._free_id(options.id)
         self._sessions[options.id] = session
         return session
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What one session is granted its tools under, beside what holds for all."""
+
+    policy: Policy
+    hooks: Hooks
+    secrets: MemorySecrets
+
+
+def _by_name(tools: ToolRegistry) -> dict[str, Capability]:
+    return {tool.full_name: tool.capability for tool in tools}
 
 
 def _engine_version(language: Language) -> str:

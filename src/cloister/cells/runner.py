@@ -1,13 +1,15 @@
 """Drives one program to its end: steps from the engine, calls to the gate, settlements back.
 
 Owns the cell's wall clock. Calls that become known together are dispatched together; each settlement resumes
-the program as soon as it is there. Between steps the program only waits, and there it may be dumped.
+the program as soon as it is there. Between steps the program only waits, and there it may be dumped. When nothing is
+left to wait for but a person's answer, the drive ends in `Waiting`: whoever holds the cell puts it to sleep.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from cloister.cells.output import Output
 from cloister.cells.tape import Recording
@@ -15,19 +17,15 @@ from cloister.cells.timers import Timers
 from cloister.core.call import CallStatus, ExternalCallRecord
 from cloister.core.codes import Code
 from cloister.core.diagnostic import Diagnostic, ErrorObject
-from cloister.core.digest import digest_json
-from cloister.core.ids import IdSource
 from cloister.core.limits import SessionLimits
-from cloister.gate import Budget, Gate, Outcome
+from cloister.gate import Asked, Budget, Caller, Gate, Outcome, Passed
 from cloister.ports.clock import Clock
 from cloister.ports.engine import (
     Call,
-    Catalog,
     Failed,
     Finished,
     Interpreter,
     Program,
-    Raised,
     Returned,
     Settlement,
     Step,
@@ -45,13 +43,28 @@ class Cell:
     recording: Recording
     output: Output
     budget: Budget
+    bounds: SessionLimits
     wall_left_ms: float
     cpu_left_ms: float
     pending: dict[int, Call] = field(default_factory=dict[int, Call])
+    # Those of the pending that wait for a person, by number. They have not been made.
+    asked: dict[int, Asked] = field(default_factory=dict[int, Asked])
+    # Those of the pending that were never made, though nobody here is asked about them: they woke from a snapshot.
+    unmade: set[int] = field(default_factory=set[int])
     records: dict[int, ExternalCallRecord] = field(default_factory=dict[int, ExternalCallRecord])
     cpu_ms: float = 0.0
     memory_peak_bytes: int = 0
     instructions: int = 0
+    # It came from a snapshot, and may have come further than that before.
+    woke: bool = False
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(self.id, self.budget, self.woke)
+
+    @property
+    def approval_ids(self) -> list[str]:
+        return [asked.approval.id for asked in self.asked.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +78,19 @@ class Ending:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The program can only go on when a person has answered: see the cell's `asked`."""
+
+
+Drive: TypeAlias = Ending | Waiting
+_Tasks: TypeAlias = "dict[asyncio.Task[Passed], Call]"
+
+
 class Runner:
-    def __init__(self, gate: Gate, catalog: Catalog, clock: Clock, ids: IdSource, limits: SessionLimits) -> None:
+    def __init__(self, gate: Gate, clock: Clock) -> None:
         self._gate = gate
-        self._catalog = catalog
         self._clock = clock
-        self._ids = ids
-        self._limits = limits
         # Held while the interpreter is spoken to: a dump from outside never falls into a step.
         self._turnstile = asyncio.Lock()
         self._waits = False
@@ -79,7 +98,7 @@ class Runner:
         self._patience: asyncio.Timeout | None = None
         self._timers = Timers(clock)
 
-    async def start(self, interpreter: Interpreter, cell: Cell, turn: Turn) -> Ending:
+    async def start(self, interpreter: Interpreter, cell: Cell, turn: Turn) -> Drive:
         began = self._clock.monotonic()
         async with self._turnstile:
             step = await interpreter.start(cell.program, turn)
@@ -89,16 +108,16 @@ class Runner:
             return await self._follow(interpreter, cell, step, {})
         return self._end(cell, step)
 
-    async def go_on(self, interpreter: Interpreter, cell: Cell) -> Ending:
-        """Take up a cell that was asleep: its pending calls are made again, as far as they may be."""
-        settlements = [self._doubt(call, cell) for call in cell.pending.values() if not self._may_repeat(call)]
-        for settlement in settlements:
-            cell.pending.pop(settlement.number)
-        tasks: dict[asyncio.Task[Outcome], Call] = {}
-        for call in cell.pending.values():
-            self._dispatch(cell, call, tasks)
+    async def go_on(self, interpreter: Interpreter, cell: Cell) -> Drive:
+        """Take up a cell that was asleep. Calls that were under way are settled as the journal knows them, made again
+        if they may be, or unknown; those that waited for a person are made if they were allowed."""
+        tasks: _Tasks = {}
         try:
-            step = await self._resume(interpreter, cell, settlements, cell.recording.now_ms)
+            settlements = await self._take_up(cell, tasks)
+            now_ms = self._clock.now_ms()
+            if settlements:
+                cell.recording.resumes.append((now_ms, settlements))
+            step = await self._resume(interpreter, cell, settlements, now_ms)
         except BaseException:
             await self._cancel(tasks, cell)
             raise
@@ -110,32 +129,46 @@ class Runner:
         if self._patience is not None:
             self._patience.reschedule(asyncio.get_running_loop().time())
 
-    async def dump(self, interpreter: Interpreter, cell: Cell) -> tuple[bytes, tuple[Call, ...]] | None:
-        """The waiting program's bytes and the calls it waits for; None if it ended before it waited."""
+    async def dump(self, interpreter: Interpreter, cell: Cell) -> bytes | None:
+        """The waiting program's bytes; None if it ended before it waited."""
         async with self._turnstile:
-            if not self._waits:
-                return None
-            return await interpreter.dump(), tuple(cell.pending.values())
+            return await interpreter.dump() if self._waits else None
 
     # -- the drive -------------------------------------------------------------------------------------------
 
-    async def _follow(
-        self, interpreter: Interpreter, cell: Cell, step: Step, tasks: "dict[asyncio.Task[Outcome], Call]"
-    ) -> Ending:
+    async def _take_up(self, cell: Cell, tasks: _Tasks) -> list[Settlement]:
+        settlements: list[Settlement] = []
+        for call in list(cell.pending.values()):
+            if call.kind == "timer" or call.number in cell.asked or call.number in cell.unmade:
+                known = None
+            else:
+                known = await self._gate.recall(call, cell.caller)
+            if known is not None:
+                settlements.append(self._record(cell, call, known))
+            elif call.number not in cell.asked:
+                self._dispatch(cell, call, tasks, charge=False)
+        cell.unmade.clear()
+        return settlements
+
+    async def _follow(self, interpreter: Interpreter, cell: Cell, step: Step, tasks: _Tasks) -> Drive:
         """Take the program from one wait to the next, to its end."""
         try:
             while isinstance(step, Suspended):
                 for call in step.calls:
                     cell.pending[call.number] = call
-                settlements = await self._settle(cell, step, tasks)
-                if settlements is None:
+                try:
+                    settlements = await self._settle(cell, step, tasks)
+                except TimeoutError:
                     return self._out_of_time(cell)
+                if not settlements:
+                    return Waiting()
                 now_ms = self._clock.now_ms()
                 cell.recording.resumes.append((now_ms, settlements))
-                for settlement in settlements:
-                    cell.pending.pop(settlement.number, None)
                 step = await self._resume(interpreter, cell, settlements, now_ms)
             return self._end(cell, step)
+        except BaseException:
+            self.withdraw(cell)
+            raise
         finally:
             self._timers.cancel()
             await self._cancel(tasks, cell)
@@ -145,9 +178,12 @@ class Runner:
     ) -> Step:
         began = self._clock.monotonic()
         sink, limit = cell.output.write, cell.budget.limit
-        turn = Turn(now_ms, cell.wall_left_ms, cell.cpu_left_ms, sink, self._catalog, limit)
+        turn = Turn(now_ms, cell.wall_left_ms, cell.cpu_left_ms, sink, cell.recording.catalog, limit)
         async with self._turnstile:
             self._waits = False
+            # Only now: whoever dumped the program a moment ago has these calls pending in its bytes.
+            for settlement in settlements:
+                cell.pending.pop(settlement.number, None)
             step = await interpreter.resume(settlements, turn)
             self._waits = isinstance(step, Suspended)
         self._charge(cell, step, began)
@@ -161,69 +197,97 @@ class Runner:
         cell.memory_peak_bytes = max(cell.memory_peak_bytes, usage.memory_peak_bytes)
         cell.instructions += usage.instructions
 
-    async def _settle(
-        self, cell: Cell, step: Suspended, tasks: "dict[asyncio.Task[Outcome], Call]"
-    ) -> Sequence[Settlement] | None:
-        """Wait until a call of the program is settled; None when its time is up first."""
+    async def _settle(self, cell: Cell, step: Suspended, tasks: _Tasks) -> Sequence[Settlement]:
+        """Wait until a call of the program is settled; nothing when only people are waited for. Raises `TimeoutError`
+        when the cell's time is up first."""
         began = self._clock.monotonic()
+        # As long as the cell may still take, or until it is stopped.
+        self._patience = asyncio.timeout(0 if self._stopped else max(cell.wall_left_ms / 1000, 0))
         try:
-            if len(step.calls) == 1 and not tasks and not self._timers and step.calls[0].kind == "tool":
-                # The common case, a single awaited call: no task, no set, half the cost.
-                return await self._settle_one(cell, step.calls[0])
-            for call in step.calls:
-                self._dispatch(cell, call, tasks)
-            alarm = self._timers.alarm()
-            waiting: set[asyncio.Task[Any]] = {*tasks, alarm} if alarm is not None else set(tasks)
-            if not waiting:
-                raise RuntimeError("a program waits and no call is under way")
-            try:
-                async with self._wait(cell):
-                    done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            except TimeoutError:
-                return None
-            settled = sorted(((tasks.pop(task), task) for task in done if task in tasks), key=lambda p: p[0].number)
-            out = [self._record(cell, call, task.result()) for call, task in settled]
-            if alarm in done:
-                out += [Returned(number, None) for number in self._timers.ended()]
-            return out
+            async with self._patience:
+                if len(step.calls) == 1 and not tasks and not self._timers and step.calls[0].kind == "tool":
+                    # The common case, a single awaited call: no task, no set, half the cost.
+                    return await self._settle_one(cell, step.calls[0])
+                for call in step.calls:
+                    self._dispatch(cell, call, tasks)
+                while True:
+                    self._take_answers(cell, tasks)
+                    if not tasks and not self._timers:
+                        if not cell.asked:
+                            raise RuntimeError("a program waits and no call is under way")
+                        return ()
+                    if settlements := await self._next(cell, tasks):
+                        return settlements
         finally:
             self._patience = None
             cell.wall_left_ms -= (self._clock.monotonic() - began) * 1000
 
-    async def _settle_one(self, cell: Cell, call: Call) -> Sequence[Settlement] | None:
+    async def _settle_one(self, cell: Cell, call: Call) -> Sequence[Settlement]:
         try:
-            async with self._wait(cell):
-                outcome = await self._gate.handle(call, self._ids.new("cal_"), cell.budget)
-        except TimeoutError:
+            passed = await self._gate.handle(call, cell.caller)
+        except asyncio.CancelledError:
             self._cancelled(cell, call)
-            return None
-        return (self._record(cell, call, outcome),)
+            raise
+        settlement = self._note(cell, call, passed)
+        return (settlement,) if settlement is not None else ()
 
-    def _wait(self, cell: Cell) -> asyncio.Timeout:
-        """As long as the cell may still take, or until it is stopped."""
-        self._patience = asyncio.timeout(0 if self._stopped else max(cell.wall_left_ms / 1000, 0))
-        return self._patience
+    async def _next(self, cell: Cell, tasks: _Tasks) -> list[Settlement]:
+        """The calls that end next, as settlements. None of them, if a person answered first."""
+        async with AsyncExitStack() as stack:
+            waiting: set[asyncio.Task[Any]] = set(tasks)
+            alarm = self._timers.alarm()
+            if alarm is not None:
+                waiting.add(alarm)
+            if cell.asked:
+                answer = asyncio.create_task(self._gate.desk.decided(cell.approval_ids))
+                stack.callback(answer.cancel)
+                waiting.add(answer)
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        settled = sorted(((tasks.pop(task), task) for task in done if task in tasks), key=lambda p: p[0].number)
+        made = [self._note(cell, call, task.result()) for call, task in settled]
+        out = [settlement for settlement in made if settlement is not None]
+        if alarm in done:
+            out += [Returned(number, None) for number in self._timers.ended()]
+        return out
 
-    def _dispatch(self, cell: Cell, call: Call, tasks: "dict[asyncio.Task[Outcome], Call]") -> None:
+    def _take_answers(self, cell: Cell, tasks: _Tasks) -> None:
+        """Calls that a person has answered go on."""
+        for number, asked in list(cell.asked.items()):
+            if self._gate.is_answered(asked):
+                del cell.asked[number]
+                work = self._gate.proceed(asked)
+                tasks[asyncio.create_task(work, name=f"{cell.id}/{number}")] = asked.passage.call
+
+    def _dispatch(self, cell: Cell, call: Call, tasks: _Tasks, *, charge: bool = True) -> None:
         if call.kind == "timer":
             self._timers.add(call.number, call.args[0] if call.args else 0)
         else:
-            work = self._gate.handle(call, self._ids.new("cal_"), cell.budget)
+            work = self._gate.handle(call, cell.caller, charge=charge)
             tasks[asyncio.create_task(work, name=f"{cell.id}/{call.number}")] = call
 
+    def _note(self, cell: Cell, call: Call, passed: Passed) -> Settlement | None:
+        if isinstance(passed, Outcome):
+            return self._record(cell, call, passed)
+        cell.asked[call.number] = passed
+        cell.records[call.number] = passed.record
+        return None
+
     def _record(self, cell: Cell, call: Call, outcome: Outcome) -> Settlement:
-        cell.records[call.number] = outcome.record
+        if outcome.record is not None:
+            cell.records[call.number] = outcome.record
         return outcome.settlement
 
     # -- endings ---------------------------------------------------------------------------------------------
 
     def _end(self, cell: Cell, step: Step) -> Ending:
-        if not step.calls and isinstance(step, Finished):
+        if not step.calls and isinstance(step, Finished) and not cell.asked:
             return Ending(step.value)
-        never = tuple(call.name for call in step.calls if call.number not in cell.records and call.kind == "tool")
-        for call in step.calls:
-            if call.kind == "tool" and call.number not in cell.records and call.number not in cell.pending:
+        self.withdraw(cell)
+        loose = [call for call in step.calls if call.number not in cell.records and call.kind == "tool"]
+        for call in loose:
+            if call.number not in cell.pending:
                 self._cancelled(cell, call)
+        never = tuple(call.name for call in loose)
         match step:
             case Finished():
                 return Ending(step.value, never_awaited=never)
@@ -232,50 +296,39 @@ class Runner:
             case Suspended():
                 raise AssertionError("a suspended program has not ended")
 
+    def withdraw(self, cell: Cell) -> None:
+        """The cell is over: nobody need be asked any more."""
+        for number, asked in cell.asked.items():
+            self._record(cell, asked.passage.call, self._gate.withdraw(asked))
+            cell.pending.pop(number, None)
+        cell.asked.clear()
+
     def _out_of_time(self, cell: Cell) -> Ending:
+        names = ", ".join(sorted({call.name for call in cell.pending.values()}))
+        self.withdraw(cell)
         if self._stopped:
             return Ending(error=ErrorObject(Code.INTERRUPTED, "the program was stopped by its host"), lost=True)
-        names = ", ".join(sorted({call.name for call in cell.pending.values()}))
         error = ErrorObject(
             Code.TIMEOUT_WALL,
-            f"the program was still waiting for {names} when its {self._limits.wall_ms} ms were over",
+            f"the program was still waiting for {names} when its {cell.bounds.wall_ms} ms were over",
             "wait for less in one cell, or ask for a larger wall_ms",
         )
         return Ending(error=error, lost=True)
 
-    async def _cancel(self, tasks: "Mapping[asyncio.Task[Outcome], Call]", cell: Cell) -> None:
+    async def _cancel(self, tasks: _Tasks, cell: Cell) -> None:
         """Calls that nobody waits for any more are cancelled, and the cell does not end before they have."""
         for task, call in tasks.items():
-            task.cancel()
-            self._cancelled(cell, call)
+            if task.cancel():
+                self._cancelled(cell, call)
+            else:
+                # It ended while the program was at its last step.
+                passed = task.result()
+                self._record(cell, call, passed if isinstance(passed, Outcome) else self._gate.withdraw(passed))
         if tasks:
-            await asyncio.wait(tasks, timeout=1.0)
+            # The gate abandons a tool that ignores its cancellation, so this ends.
+            await asyncio.wait(tasks)
 
     def _cancelled(self, cell: Cell, call: Call) -> None:
-        if call.kind != "tool" or call.number in cell.records:
-            return
-        error = ErrorObject(Code.CANCELLED, f"`{call.name}` was cancelled when its cell ended")
-        self._note(cell, call, CallStatus.ERROR, error)
-
-    def _doubt(self, call: Call, cell: Cell) -> Settlement:
-        error = ErrorObject(
-            Code.OUTCOME_UNKNOWN,
-            f"`{call.name}` was under way when its cell fell asleep; nobody knows whether it happened",
-            "find out before you repeat it",
-        )
-        self._note(cell, call, CallStatus.UNKNOWN, error)
-        return Raised(call.number, error)
-
-    def _note(self, cell: Cell, call: Call, status: CallStatus, error: ErrorObject) -> None:
-        cell.records[call.number] = ExternalCallRecord(
-            id=self._ids.new("cal_"),
-            name=call.name,
-            side_effect=self._gate.side_effect_of(call.name),
-            duration_ms=0.0,
-            status=status,
-            request_digest=digest_json([call.name, list(call.args), dict(call.kwargs)]),
-            error=error,
-        )
-
-    def _may_repeat(self, call: Call) -> bool:
-        return call.kind == "timer" or self._gate.is_idempotent(call.name)
+        known = cell.records.get(call.number)
+        if call.kind == "tool" and (known is None or known.status is CallStatus.APPROVAL_PENDING):
+            self._record(cell, call, self._gate.cancelled(call, cell.caller))

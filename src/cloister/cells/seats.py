@@ -56,13 +56,7 @@ class Seats:
                 namespace.forgotten += 1
 
     async def _open(self, namespace: Namespace) -> Interpreter:
-        await self._seat()
-        try:
-            interpreter = await self.engine.open(namespace.limits, namespace.state, seed=namespace.seed)
-        except BaseException:
-            self._give()
-            raise
-        namespace.interpreter = interpreter
+        interpreter = namespace.interpreter = await self.open(namespace.limits, namespace.state, namespace.seed)
         try:
             await namespace.tape.play(interpreter, namespace.limits)
             # What was played once is not played again when the next worker dies.
@@ -79,12 +73,22 @@ class Seats:
         """An interpreter with narrower limits and this namespace's contents, in a seat of its own."""
         await self.save(namespace)
         await self.lose(namespace)
+        return await self.open(limits, namespace.state, namespace.seed)
+
+    async def open(self, limits: SessionLimits, state: bytes | None, seed: int) -> Interpreter:
+        """An interpreter from these very bytes, in a seat of its own: `give_back` it, or let a namespace adopt it."""
         await self._seat()
         try:
-            return await self.engine.open(limits, namespace.state, seed=namespace.seed)
+            return await self.engine.open(limits, state, seed=seed)
         except BaseException:
             self._give()
             raise
+
+    def adopt(self, namespace: Namespace, interpreter: Interpreter) -> None:
+        """The namespace is from now on what this interpreter holds, and is in use."""
+        if namespace.interpreter is not None:
+            raise RuntimeError("the namespace has an interpreter already")
+        namespace.interpreter = interpreter
 
     async def give_back(self, interpreter: Interpreter) -> None:
         try:

@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import traceback
+from collections.abc import Callable
 
 from cloister.cli.exits import FAILED, USAGE
 from cloister.cli.terminal import safe
@@ -56,18 +57,45 @@ class _OneLine(logging.Formatter):
     """A log record without its traceback: a tool's exception is named, not unrolled."""
 
     def format(self, record: logging.LogRecord) -> str:
-        text = f"cloister: {record.getMessage()}"
+        message, *unrolled = record.getMessage().splitlines() or [""]
+        raised = _raised(unrolled)
         if record.exc_info and record.exc_info[1] is not None:
-            raised = record.exc_info[1]
-            text += f": {type(raised).__name__}: {raised} ({DEBUG_VARIABLE}=1 shows where)"
-        return safe(text)
+            raised = f"{type(record.exc_info[1]).__name__}: {record.exc_info[1]}"
+        text = f"cloister: {message}"
+        return safe(f"{text}: {raised} ({DEBUG_VARIABLE}=1 shows where)" if raised else text)
+
+
+def _raised(unrolled: list[str]) -> str:
+    """The line of a traceback that says what was raised: the one after the last that shows code."""
+    places = [number for number, line in enumerate(unrolled) if line.startswith("  ")]
+    return "".join(unrolled[places[-1] + 1 : places[-1] + 2]) if places else ""
+
+
+class _Lines(logging.Handler):
+    """Writes a line for each record: to stderr, until somebody says where else."""
+
+    write: Callable[[str], object] | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            (self.write or sys.stderr.write)(self.format(record) + "\n")
+        # Containment: as every handler does; a log that cannot be written is nobody's failure.
+        except Exception:  # noqa: BLE001
+            self.handleError(record)
+
+
+_LINES = _Lines()
 
 
 def set_up_logging() -> None:
     """Warnings of the runtime go to stderr, one line each."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(name)s: %(message)s") if debugging() else _OneLine())
+    _LINES.setFormatter(logging.Formatter("%(name)s: %(message)s") if debugging() else _OneLine())
     logger = logging.getLogger("cloister")
-    logger.addHandler(handler)
+    logger.addHandler(_LINES)
     logger.setLevel(logging.DEBUG if debugging() else logging.WARNING)
     logger.propagate = False
+
+
+def log_to(write: Callable[[str], object]) -> None:
+    """From now on warnings are written there."""
+    _LINES.write = write

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import cast
 
 from cloister.cli.failures import DEBUG_VARIABLE, UsageError, debugging
+from cloister.core.errors import CloisterError
 from cloister.tools import Tool, ToolRegistry
 
 _PLACES = "modules are looked for in the current directory and in the environment that cloister is installed in"
@@ -66,6 +67,9 @@ def _import(module_name: str, name: str) -> ModuleType:
 def _broken(name: str, error: BaseException) -> UsageError:
     if debugging():
         traceback.print_exception(error)
+    if isinstance(error, CloisterError):
+        # A tool that was declared wrongly; it says itself what to do.
+        return UsageError(f"--tools {name}: {error.message}", error.hint or f"{DEBUG_VARIABLE}=1 shows where")
     return UsageError(
         f"--tools {name}: importing it failed: {type(error).__name__}: {error}", f"{DEBUG_VARIABLE}=1 shows where"
     )

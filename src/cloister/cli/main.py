@@ -26,12 +26,15 @@ _RUN = """\
 Run a program and print its value.
 
 What it prints is passed on as it comes; its value, that of its last expression, follows as JSON. Errors go to
-stderr with the place in the source and a hint."""
+stderr with the place in the source and a hint. A call that needs approval is asked about on stderr and answered at
+the terminal."""
 _RUN_EPILOGUE = f"""\
 Examples:
   cloister run hello.py
   cloister run -e "await get_order('A7')" --tools shop:get_order
   cloister run sum.ts --input 'items=[1, 2, 3]' --timeout-ms 2000
+  cloister run refunds.py --tools shop --approve deny
+  cloister run fetch.py --tools web --secret TOKEN=http_get
   echo "6 * 7" | cloister run - --json
 
 {HELP}"""
@@ -51,7 +54,8 @@ Look whether programs can run here, and how well they are sealed.
 
 Starts a worker of each language, puts each layer of the operating system on one, and looks at the directories."""
 _DEMO = """\
-A short tour: calls at once, an error caught before any effect, and a program that sleeps in the middle of a call.
+A short tour: calls at once, an error caught before any effect, a program that sleeps in the middle of a call, and
+one that waits for a person.
 
 Needs no key and no network, and leaves nothing behind."""
 _DOCTOR_EPILOGUE = """\

@@ -1,4 +1,4 @@
-"""The options that `run` and `validate` share: what the program is given and what it may use."""
+"""The options of `run` and `validate`: what the program is given, what it may use, and under which terms."""
 
 import json
 from collections.abc import Sequence
@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
+from cloister.cli.approve import Mode
 from cloister.cli.failures import UsageError
 from cloister.core.limits import SessionLimits
 
-_LIMITS = Group("Limits", sort_key=2)
+_CALLS = Group("Calls", sort_key=2)
+_LIMITS = Group("Limits", sort_key=3)
 _DEFAULT = SessionLimits()
 
 Code = Annotated[
@@ -86,7 +88,39 @@ class ProgramOptions:
         return parse_inputs(self.input or ())
 
 
+@Parameter(name="*", group=_CALLS)
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    approve: Annotated[
+        Mode,
+        Parameter(
+            help="What becomes of a call that needs approval: you are asked at the terminal, or all get the same "
+            "answer. Where there is no terminal to ask at, it is denied."
+        ),
+    ] = "ask"
+    deny: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="",
+            metavar="RULE",
+            allow_leading_hyphen=True,
+            help="A CEL expression; a call for which it is true is never made: --deny 'side_effect == \"write\"', "
+            "--deny 'name == \"refund\" && args.amount > 100'. Repeatable.",
+        ),
+    ] = None
+    secret: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="",
+            metavar="NAME=TOOL[,TOOL]",
+            help='What secret("NAME") stands for in the program: the value of the environment variable NAME, which '
+            "only these tools get. Repeatable.",
+        ),
+    ] = None
+
+
 DEFAULTS = ProgramOptions()
+DEFAULT_CALLS = CallOptions()
 
 
 def parse_inputs(given: Sequence[str]) -> dict[str, Any]:

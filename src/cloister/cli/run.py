@@ -2,12 +2,15 @@
 
 import json
 
+from cloister.cli.approve import approver
 from cloister.cli.diagnostics import findings, render
 from cloister.cli.exits import EXIT_OF
+from cloister.cli.failures import complain, log_to
 from cloister.cli.interrupt import Interrupted, run_interruptibly
 from cloister.cli.job import Job, read_job
-from cloister.cli.options import DEFAULTS, AsJson, Code, File, ProgramOptions
+from cloister.cli.options import DEFAULT_CALLS, DEFAULTS, AsJson, CallOptions, Code, File, ProgramOptions
 from cloister.cli.terminal import ProgramOutput, console, one_json_object
+from cloister.core.approval import Approver
 from cloister.core.codes import Code as ErrorCode
 from cloister.core.codes import RunStatus
 from cloister.core.diagnostic import ErrorObject
@@ -17,20 +20,27 @@ from cloister.sessions.session import Listener
 
 
 def run(
-    file: File = None, /, *, execute: Code = None, options: ProgramOptions = DEFAULTS, as_json: AsJson = False
+    file: File = None,
+    /,
+    *,
+    execute: Code = None,
+    options: ProgramOptions = DEFAULTS,
+    calls: CallOptions = DEFAULT_CALLS,
+    as_json: AsJson = False,
 ) -> int:
     """Run a program and print its value."""
     if not as_json:
-        return _for_people(read_job(file, execute, options))
+        return _for_people(read_job(file, execute, options, calls), calls)
     with one_json_object() as write:
-        result, code = _for_machines(read_job(file, execute, options))
+        result, code = _for_machines(read_job(file, execute, options, calls), calls)
         write(to_json(result))
     return code
 
 
-def _for_people(job: Job) -> int:
+def _for_people(job: Job, calls: CallOptions) -> int:
     output = ProgramOutput()
-    result = run_interruptibly(_run(job, output))
+    log_to(output.log)
+    result = run_interruptibly(_run(job, output, approver(calls.approve, output.held)))
     if result.ok and result.result is not None:
         output.value(json.dumps(result.result, indent=2, ensure_ascii=False))
     found = findings(result)
@@ -38,13 +48,18 @@ def _for_people(job: Job) -> int:
         screen = console(stderr=True)
         for finding in found:
             screen.print(render(finding, job.source))
+    for question in result.approvals:
+        complain(f"`{question.capability}` needs approval and nobody answered, so the program did not go on")
     return EXIT_OF[result.status]
 
 
-def _for_machines(job: Job) -> tuple[RunResult, int]:
+def _for_machines(job: Job, calls: CallOptions) -> tuple[RunResult, int]:
     printed: dict[str, list[str]] = {"stdout": [], "stderr": []}
+    screen = ProgramOutput()
+    log_to(screen.log)
+    answers = approver(calls.approve, screen.held)
     try:
-        result = run_interruptibly(_run(job, lambda stream, text: printed[stream].append(text)))
+        result = run_interruptibly(_run(job, lambda stream, text: printed[stream].append(text), answers))
         return result, EXIT_OF[result.status]
     except Interrupted as stopped:
         # The run was cancelled and returned nothing; what it had printed by then is still true.
@@ -58,6 +73,6 @@ def _for_machines(job: Job) -> tuple[RunResult, int]:
         return result, stopped.exit_code
 
 
-async def _run(job: Job, listener: Listener) -> RunResult:
-    async with job.session() as session:
+async def _run(job: Job, listener: Listener, answers: Approver) -> RunResult:
+    async with job.session(answers) as session:
         return await session.run(job.source.code, inputs=job.inputs, on_output=listener)

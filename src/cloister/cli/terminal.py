@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Literal, TextIO
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 # A colour sequence is kept whole; any other control character but newline and tab is shown as \xNN.
 _CONTROL = re.compile(r"\x1b\[[0-9;]*m|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+_PLAIN = "\x1b[0m"
 
 
 def safe(text: str, *, colours: bool = False) -> str:
@@ -63,30 +66,74 @@ class ProgramOutput:
     """Passes on what a program prints, as it comes. Called from worker threads; never raises into them."""
 
     def __init__(self) -> None:
-        self._at_line_start = True
+        # Where the last text did not end its line: "screen" for whatever is a terminal, otherwise the stream.
+        self._mid_line: set[str] = set()
+        self._coloured = False
+        # What waits until the terminal is free again; None while it is free.
+        self._held: list[tuple[TextIO, str]] | None = None
+        # Text is either held back or on the screen before the terminal is somebody else's. Only terminals are under
+        # it: a pipe that nobody reads keeps its writer for as long as it likes.
+        self._lock = threading.Lock()
         # `| head` closes our stdout: the program goes on, nobody reads it.
-        self.reader_gone = False
+        self._unread: set[TextIO] = set()
 
     def __call__(self, stream: Literal["stdout", "stderr"], text: str) -> None:
-        if stream == "stderr":
-            self._write(sys.stderr, text)
-        elif text:
-            self._write(sys.stdout, text)
-            self._at_line_start = text.endswith("\n")
+        self._pass_on(sys.stderr if stream == "stderr" else sys.stdout, text)
 
     def value(self, text: str) -> None:
         """The program's value, on a line of its own."""
-        self._write(sys.stdout, ("" if self._at_line_start else "\n") + text + "\n")
+        self._pass_on(sys.stdout, ("\n" if _place(sys.stdout) in self._mid_line else "") + text + "\n")
+
+    def log(self, text: str) -> None:
+        """Words of our own on stderr, which wait like the program's."""
+        self._pass_on(sys.stderr, text)
+
+    @contextmanager
+    def held(self) -> Generator[None, None, None]:
+        """Meanwhile the terminal is somebody else's, from a new line on. What the program prints comes afterwards."""
+        with self._lock:
+            self._held = []
+            if self._coloured:
+                # Or a program could hide the words of others: colours include the invisible one.
+                sys.stderr.write(_PLAIN)
+            if "screen" in self._mid_line:
+                self._write(sys.stderr, "\n")
+        try:
+            yield
+        finally:
+            with self._lock:
+                held, self._held = self._held, None
+                for target, text in held:
+                    self._write(target, text)
+
+    def _pass_on(self, target: TextIO, text: str) -> None:
+        if not target.isatty():
+            self._write(target, text)
+            return
+        with self._lock:
+            if self._held is None:
+                self._write(target, text)
+            else:
+                self._held.append((target, text))
 
     def _write(self, target: TextIO, text: str) -> None:
-        if self.reader_gone:
+        if target in self._unread or not text:
             return
+        ends = self._mid_line.discard if text.endswith("\n") else self._mid_line.add
+        ends(_place(target))
+        self._coloured = self._coloured or "\x1b" in text
         try:
             target.write(safe(text, colours=True) if target.isatty() else text)
             target.flush()
         except BrokenPipeError:
-            self.reader_gone = True
+            self._unread.add(target)
             silence(target)
+
+
+def _place(target: TextIO) -> str:
+    if target.isatty():
+        return "screen"
+    return "stderr" if target is sys.stderr else "stdout"
 
 
 def silence(stream: TextIO) -> None:

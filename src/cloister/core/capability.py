@@ -28,6 +28,9 @@ def parse_side_effect(text: object) -> SideEffect:
         raise InvalidInput(f"unknown side effect {text!r}: use one of {choices}") from None
 
 
+_WAYS = 'write "none", "manual" or {"auto": {"rule": "<CEL>"}}, and nothing else in it'
+
+
 @dataclass(frozen=True, slots=True)
 class ApprovalPolicy:
     """Whether a call asks a person first: never, always, or unless a CEL rule holds."""
@@ -39,7 +42,7 @@ class ApprovalPolicy:
         if self.kind not in ("none", "auto", "manual"):
             raise InvalidInput(f"unknown approval policy {self.kind!r}: use 'none', 'auto' with a rule, or 'manual'")
         if (self.kind == "auto") != bool(self.rule):
-            raise InvalidInput("an approval policy has a rule when it is 'auto', and only then")
+            raise InvalidInput("an approval policy has a rule when it is 'auto', and only then", hint=_WAYS)
 
     @classmethod
     def parse(cls, value: object) -> "ApprovalPolicy":
@@ -53,7 +56,7 @@ class ApprovalPolicy:
             rule = cast("Mapping[str, Any]", inner).get("rule") if isinstance(inner, Mapping) else None
             if isinstance(rule, str) and value == {"auto": {"rule": rule}}:
                 return cls(kind="auto", rule=rule)
-        raise InvalidInput(f"not an approval policy: {value!r}")
+        raise InvalidInput(f"not an approval policy: {value!r}", hint=_WAYS)
 
     def to_json(self) -> "str | dict[str, Any]":
         return {"auto": {"rule": self.rule}} if self.kind == "auto" else self.kind

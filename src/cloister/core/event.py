@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 @dataclass(frozen=True, slots=True)
 class Event:
     seq: int
-    # `call.requested`, `call.progressed`, `call.settled`, `approval.required`, `approval.decided`
+    # `call.requested|progressed|settled`, `approval.required|decided|expired|cancelled`
     kind: str
     session_id: str
     at: datetime

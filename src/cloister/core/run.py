@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cloister.core.approval import Approval
 from cloister.core.call import ExternalCallRecord
 from cloister.core.codes import RunStatus
 from cloister.core.diagnostic import Diagnostic, ErrorObject
@@ -60,7 +61,8 @@ class RunResult:
     snapshot: bytes | None = None
     metrics: Metrics = field(default_factory=Metrics)
     error: ErrorObject | None = None
-    approvals: tuple[Mapping[str, Any], ...] = ()
+    # The questions a waiting program has raised, when the status is `waiting_for_approval`.
+    approvals: tuple[Approval, ...] = ()
 
     @property
     def ok(self) -> bool:

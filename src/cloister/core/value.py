@@ -50,7 +50,7 @@ def _unserializable(message: str, hint: str | None = None) -> ValueRefused:
 
 
 def _too_large(message: str) -> ValueRefused:
-    return ValueRefused("RESULT_TOO_LARGE", message, "return a summary, or write the data to a file")
+    return ValueRefused("RESULT_TOO_LARGE", message, "make it smaller: a summary, or a part at a time")
 
 
 _DEFAULT = Bounds()

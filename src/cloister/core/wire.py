@@ -19,7 +19,7 @@ from cloister.core.language import parse_language
 T = TypeVar("T")
 
 # Fields that hold a program's own JSON: null means something there, so it is written.
-_KEEP_NULL = {"result"}
+_KEEP_NULL = {"arguments", "result"}
 
 
 def format_time(moment: datetime) -> str:

@@ -1,241 +1,305 @@
-"""The gate: one call in, one settlement and one record out, in a fixed order.
+"""The gate: one call in, one settlement and one record out, always in this order.
 
-resolve the name, guard the shape and size, bind the arguments, charge the budget, dispatch within the capability's
-quota and timeout, guard the response. A refusal at any stage is an error that the program can catch. What a host's
-exception says never reaches the program: it gets a code and what the tool chose to tell it.
+ 1 resolve the name            resolve     8 journal the intent         ports/journal
+ 2 guard shape and size        guard       9 dispatch                   dispatch
+ 3 bind and validate           binding    10 guard the response         guard
+ 4 charge the cell's budget    budget     11 journal the settlement     ports/journal
+ 5 before-hooks                hooks      12 after-hooks                hooks
+ 6 policy: allow, deny or ask  policy     13 hand the settlement back
+ 7 quota: rate, concurrency    quota
+
+What comes back is scrubbed between 10 and 11, so that no journal, hook or record ever holds a secret. A refusal at
+any stage is an error that the program can catch, and is on record. Knows no engine and no session.
 """
 
-import asyncio
-import difflib
-import inspect
-import logging
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+from collections import Counter
+from dataclasses import replace
 
-from cloister.core.call import CallStatus, ExternalCallRecord
-from cloister.core.capability import SideEffect
+from cloister.core.approval import Approval, ApprovalState
+from cloister.core.call import CallStatus
+from cloister.core.capability import capability_digest
 from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject
-from cloister.core.digest import canonical_json, digest_bytes
-from cloister.core.language import Language
-from cloister.core.value import Bounds, Json, ValueRefused, sized
-from cloister.gate.quota import Quota
-from cloister.ports.clock import Clock, SystemClock
-from cloister.ports.engine import Call, Raised, Returned, Settlement
-from cloister.tools.catalog import signature_in
+from cloister.core.digest import digest_json
+from cloister.core.errors import ApprovalNotFound
+from cloister.core.value import Json, ValueRefused, sized
+from cloister.core.wire import to_json
+from cloister.gate.approvals import ApprovalDesk
+from cloister.gate.discovery import Discovery
+from cloister.gate.execution import Execution, Wiring
+from cloister.gate.guard import guard_request, guard_size
+from cloister.gate.hooks import Hooks
+from cloister.gate.passage import Asked, Caller, Outcome, Passage, Passed, Scope
+from cloister.gate.policy import Policy
+from cloister.gate.refusal import Refusal, refuse
+from cloister.gate.resolve import resolve
+from cloister.gate.secrets import Handles
+from cloister.ports.engine import Call, Raised, Returned
+from cloister.ports.journal import Entry, Settled, call_key
 from cloister.tools.registry import ToolRegistry
-from cloister.tools.signature import BadArguments
-from cloister.tools.tool import Tool, ToolError
-
-log = logging.getLogger("cloister.gate")
-T = TypeVar("T")
-# What is looked at on the event loop: a millisecond or two of work.
-_SMALL = Bounds(nodes=2_000, size=64 << 10)
-
-
-@dataclass(slots=True)
-class Budget:
-    """How many calls a cell may still make."""
-
-    left: int
-    limit: int
-
-    def charge(self) -> bool:
-        if self.left <= 0:
-            return False
-        self.left -= 1
-        return True
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    settlement: Settlement
-    record: ExternalCallRecord
-
-
-class _Refusal(Exception):
-    """Ends the pipeline: this is what the program gets and what is recorded."""
-
-    def __init__(self, status: CallStatus, error: ErrorObject) -> None:
-        super().__init__(error.message)
-        self.status = status
-        self.error = error
-
-
-def _refuse(code: str, message: str, hint: str | None = None, status: CallStatus = CallStatus.ERROR) -> _Refusal:
-    return _Refusal(status, ErrorObject(code, message, hint))
+from cloister.tools.rule import Facts
+from cloister.tools.tool import Tool
 
 
 class Gate:
-    """Passes calls to the tools of one registry."""
+    """The way out for one session's programs, and for its host's direct calls."""
 
     def __init__(
-        self, registry: ToolRegistry, clock: Clock | None = None, language: Language = Language.PYTHON
+        self, registry: ToolRegistry, wiring: Wiring, scope: Scope, policy: Policy, hooks: Hooks, handles: Handles
     ) -> None:
         self._registry = registry
-        self._language = language
-        self._clock = clock or SystemClock()
-        self._quotas: dict[str, tuple[Tool, Quota]] = {}
+        self._ids = wiring.ids
+        self._desk = wiring.desk
+        self._journal = wiring.journal
+        self._scope = scope
+        self._policy = policy
+        self._hooks = hooks
+        self._handles = handles
+        self._execution = Execution(wiring, scope, hooks, handles)
+        self._binder = self._execution.binder
+        self._discovery = Discovery(registry, policy, scope.language)
+        # By their keys. A call that is cancelled stays until `cancelled` has asked for it.
+        self._under_way: dict[str, Passage] = {}
 
-    async def handle(self, call: Call, call_id: str, budget: Budget) -> Outcome:
-        """Pass one call. Never raises but for cancellation."""
-        started = time.monotonic()
-        request = b""
-        side_effect, response_digest = SideEffect.NONE, None
-        settlement: Settlement
-        status, error = CallStatus.OK, None
+    @property
+    def desk(self) -> ApprovalDesk:
+        return self._desk
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How often each tool was called in this session."""
+        return self._execution.counts
+
+    async def handle(self, call: Call, caller: Caller, *, charge: bool = True) -> Passed:
+        """Pass one call. Never raises but for cancellation. `charge` is False for a call that was charged before."""
+        if self._discovery.knows(call.name):
+            return self._own(call, caller)
+        passage = Passage(call, self._ids.new("cal_"), caller)
+        self._under_way[passage.key] = passage
+        self._execution.tell("call.requested", passage, {"name": call.name})
         try:
-            tool = self._resolve(call.name)
-            side_effect = tool.side_effect
-            self._guard_request(call, tool)
-            request, arguments = await _aside(call.size, lambda: (_request(call), self._bind(call, tool)))
-            self._charge(call, budget)
-            value = await self._dispatch(tool, arguments)
-            value, response_digest = await self._guard_response(tool, value)
-            settlement = Returned(call.number, value)
-        except _Refusal as refusal:
-            status, error = refusal.status, refusal.error
-            settlement = Raised(call.number, error)
-        record = ExternalCallRecord(
-            id=call_id,
-            name=call.name,
-            side_effect=side_effect,
-            duration_ms=round((time.monotonic() - started) * 1000, 3),
-            status=status,
-            # A request that was refused unread has the digest of its name: there is nothing else to vouch for.
-            request_digest=digest_bytes(request or canonical_json([call.name])),
-            response_digest=response_digest,
-            error=error,
+            tool = passage.tool = resolve(self._registry, call.name)
+            await guard_request(call, tool)
+            await self._binder.bind(passage, tool)
+            if charge:
+                caller.budget.charge()
+            if self._hooks:
+                await self._before(passage, tool)
+            passed = await self._known(passage) if caller.woke else None
+            if passed is None:
+                passed = await self._judge(passage, tool)
+        except Refusal as refusal:
+            passed = self._execution.refused(passage, refusal)
+        self._under_way.pop(passage.key, None)
+        return passed
+
+    async def proceed(self, asked: Asked) -> Passed:
+        """Go on with a call that a person was asked about: made if it was allowed and is still the same."""
+        passage = asked.passage
+        passage.entered = time.monotonic()
+        state = self._answer(asked).state
+        if state is ApprovalState.PENDING:
+            return asked
+        self._under_way[passage.key] = passage
+        try:
+            if state is not ApprovalState.ALLOWED:
+                raise self._unanswered(asked)
+            passed = await self._answered(asked, passage)
+        except Refusal as refusal:
+            passed = self._execution.refused(passage, refusal)
+        self._under_way.pop(passage.key, None)
+        return passed
+
+    async def _answered(self, asked: Asked, passage: Passage) -> Passed:
+        tool = passage.tool = resolve(self._registry, passage.name)
+        if self._desk.use(asked.approval.id, self._question(passage, tool)):
+            self._check_denied(passage, tool)
+            return await self._execution.carry_out(passage, tool)
+        if self._answer(asked).state is not ApprovalState.CANCELLED:
+            raise self._unanswered(asked)
+        # What was allowed is not what would be done now: another tool, another policy. Nobody has allowed that.
+        await self._binder.rebind(passage, tool, passage.arguments, passage.size)
+        return await self._judge(passage, tool)
+
+    def _unanswered(self, asked: Asked) -> Refusal:
+        """Why a question that is no longer open allows nothing."""
+        approval, name = self._answer(asked), asked.passage.name
+        match approval.state:
+            case ApprovalState.DENIED:
+                said = f": {approval.message}" if approval.message else ""
+                return _denied(Code.APPROVAL_DENIED, f"`{name}` was not allowed{said}")
+            case ApprovalState.EXPIRED:
+                return _denied(Code.APPROVAL_EXPIRED, f"nobody allowed `{name}` in time")
+            case ApprovalState.CANCELLED:
+                return _denied(Code.APPROVAL_DENIED, f"the question about `{name}` was withdrawn")
+            case ApprovalState.ALLOWED | ApprovalState.PENDING:
+                return _denied(Code.APPROVAL_DENIED, f"`{name}` was allowed once, and was made")
+
+    def is_answered(self, asked: Asked) -> bool:
+        return self._answer(asked).state is not ApprovalState.PENDING
+
+    def _answer(self, asked: Asked) -> Approval:
+        try:
+            return self._desk.get(asked.approval.id)
+        except ApprovalNotFound:
+            # Closed so long ago that the desk has forgotten it.
+            return replace(asked.approval, state=ApprovalState.CANCELLED)
+
+    def withdraw(self, asked: Asked) -> Outcome:
+        """Nobody waits for the answer any more."""
+        self._desk.cancel([asked.approval.id])
+        asked.passage.entered = time.monotonic()
+        error = ErrorObject(Code.CANCELLED, f"`{asked.passage.name}` was cancelled while it waited to be allowed")
+        return self._execution.refused(asked.passage, Refusal(CallStatus.ERROR, error))
+
+    # -- what became of calls that were under way --------------------------------------------------------------
+
+    async def recall(self, call: Call, caller: Caller) -> Outcome | None:
+        """A call that was made before its program fell asleep: how it ended, or that nobody knows. None if it is to
+        be made again, under the same key."""
+        return self._ended(call, caller, await self._journal.look_up(call_key(caller.cell_id, call.number)))
+
+    async def _known(self, passage: Passage) -> Outcome | None:
+        """The same for a call of a cell that goes on from a snapshot: it may have come this far before."""
+        entry = await self._journal.look_up(passage.key)
+        if entry is None or entry.intent.request_digest != passage.request_digest:
+            return None
+        outcome = self._ended(passage.call, passage.caller, entry)
+        if outcome is not None and outcome.record is not None:
+            self._execution.tell("call.settled", passage, {"record": to_json(outcome.record)})
+        return outcome
+
+    def _ended(self, call: Call, caller: Caller, entry: Entry | None) -> Outcome | None:
+        if entry is not None and entry.settled is not None and entry.settled.status is not CallStatus.UNKNOWN:
+            return self._replayed(call, caller, entry, entry.settled)
+        tool = self._registry.get(call.name)
+        if tool is None or tool.idempotent:
+            return None
+        error = ErrorObject(
+            Code.OUTCOME_UNKNOWN,
+            f"`{call.name}` was under way when its cell fell asleep; nobody knows whether it happened",
+            "find out before you repeat it",
         )
-        return Outcome(settlement, record)
+        passage = Passage(call, self._ids.new("cal_"), caller, tool=tool)
+        passage.request_digest = entry.intent.request_digest if entry is not None else _written(call)
+        return Outcome(Raised(call.number, error), passage.record(CallStatus.UNKNOWN, error=error))
 
-    def side_effect_of(self, name: str) -> SideEffect:
-        tool = self._registry.get(name)
-        return tool.side_effect if tool is not None else SideEffect.NONE
+    def cancelled(self, call: Call, caller: Caller) -> Outcome:
+        """A call that its cell did not wait for."""
+        error = ErrorObject(Code.CANCELLED, f"`{call.name}` was cancelled when its cell ended")
+        if self._discovery.knows(call.name):
+            return Outcome(Raised(call.number, error), None)
+        passage = self._under_way.pop(call_key(caller.cell_id, call.number), None)
+        if passage is None:
+            passage = Passage(call, self._ids.new("cal_"), caller, tool=self._registry.get(call.name))
+        passage.request_digest = passage.request_digest or _written(call)
+        return self._execution.refused(passage, Refusal(CallStatus.ERROR, error))
 
-    def is_idempotent(self, name: str) -> bool:
-        tool = self._registry.get(name)
-        return tool is None or tool.idempotent
+    def _replayed(self, call: Call, caller: Caller, entry: Entry, settled: Settled) -> Outcome:
+        passage = Passage(call, entry.intent.call_id, caller, tool=self._registry.get(call.name))
+        passage.request_digest = entry.intent.request_digest
+        record = passage.record(settled.status, response_digest=settled.response_digest, error=settled.error)
+        if settled.error is not None:
+            return Outcome(Raised(call.number, settled.error), record)
+        return Outcome(Returned(call.number, settled.value), record)
 
-    def _resolve(self, name: str) -> Tool:
-        tool = self._registry.get(name)
-        if tool is None:
-            close = difflib.get_close_matches(name, self._registry.names(), n=1)
-            hint = f"did you mean `{close[0]}`?" if close else None
-            raise _refuse(Code.UNKNOWN_TOOL, f"there is no tool `{name}`", hint)
-        return tool
+    # -- the stages ----------------------------------------------------------------------------------------------
 
-    def _guard_request(self, call: Call, tool: Tool) -> None:
-        if call.refused is not None:
-            raise _Refusal(CallStatus.ERROR, call.refused)
-        bound = tool.limits.max_request_bytes
-        if call.size > bound:
-            message = f"the arguments take about {call.size} bytes; `{call.name}` takes {bound}"
-            raise _refuse(Code.INVALID_ARGUMENTS, message, "send less in one call")
-
-    def _bind(self, call: Call, tool: Tool) -> Mapping[str, object]:
+    def _own(self, call: Call, caller: Caller) -> Outcome:
         try:
-            return tool.signature.bind(call.args, call.kwargs)
-        except BadArguments as bad:
-            message = f"`{call.name}`: {bad} at {bad.path}"
-            raise _refuse(Code.INVALID_ARGUMENTS, message, signature_in(self._language, tool.capability)) from None
-        # Containment: a tool's own validators are the host's code, and may break like any of it.
-        except Exception as error:  # noqa: BLE001
-            raise self._broke(tool, "could not read its arguments", error) from None
+            return Outcome(Returned(call.number, self._discovery.answer(call, caller.budget)), None)
+        except Refusal as refusal:
+            return Outcome(Raised(call.number, refusal.error), None)
 
-    def _charge(self, call: Call, budget: Budget) -> None:
-        if not budget.charge():
-            raise _refuse(
-                Code.EXTERNAL_CALLS_EXCEEDED,
-                f"this cell has made its {budget.limit} calls",
-                "do the work with fewer calls, or ask for a larger max_external_calls",
-            )
-
-    async def _dispatch(self, tool: Tool, arguments: Mapping[str, object]) -> object:
-        bound = asyncio.timeout(tool.limits.timeout_ms / 1000)
-        try:
-            async with bound, self._quota(tool).use():
-                if tool.is_async:
-                    return await tool.handler(**arguments)
-                # A thread that ignores the timeout goes on alone; its result is dropped.
-                value = await asyncio.to_thread(_call, tool, arguments)
-                # A plain function around an async one: what it made is awaited here, where the loop is.
-                return await value if inspect.isawaitable(value) else value
-        except TimeoutError as error:
-            if not bound.expired():
-                raise self._broke(tool, "failed", error) from None
-            raise _refuse(
-                Code.TIMEOUT_TOOL,
-                f"`{tool.full_name}` took longer than {tool.limits.timeout_ms} ms",
-                "try again, or do less in one call",
-                CallStatus.TIMEOUT,
-            ) from None
-        except ToolError as error:
-            raise _refuse(error.code, error.message, error.hint) from None
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            # Nobody cancelled this call: something inside the tool was cancelled, and that is the tool's failure.
-            raise self._broke(tool, "failed", error) from None
-        # Containment: any other exception is the host's secret. It is logged here and nowhere else.
-        except Exception as error:  # noqa: BLE001
-            raise self._broke(tool, "failed", error) from None
-
-    def _quota(self, tool: Tool) -> Quota:
-        held = self._quotas.get(tool.full_name)
-        # A tool that was replaced brings its own limits.
-        if held is None or held[0] is not tool:
-            held = self._quotas[tool.full_name] = (tool, Quota(tool.limits, self._clock))
-        return held[1]
-
-    async def _guard_response(self, tool: Tool, value: object) -> tuple[Json, str]:
-        try:
+    async def _before(self, passage: Passage, tool: Tool) -> None:
+        async def revalidate(arguments: Json) -> Json:
             try:
-                # Small answers are looked at here; a look that does not end soon goes on in a thread.
-                answer, size = sized(value, _SMALL)
-            except ValueRefused:
-                answer, size = await asyncio.to_thread(_whole, tool, value)
-            bound = tool.limits.max_response_bytes
-            if size > bound:
-                message = f"`{tool.full_name}` returned about {size} bytes; {bound} are allowed"
-                raise _refuse(Code.RESULT_TOO_LARGE, message, "ask for less in one call")
-            return answer, await _aside(size, lambda: digest_bytes(canonical_json(answer)))
-        except _Refusal:
-            raise
-        # Containment: a result's own methods are the host's code.
-        except Exception as error:  # noqa: BLE001
-            raise self._broke(tool, "returned what is not JSON", error) from None
+                made, size = sized(arguments)
+            except ValueRefused as refusal:
+                raise refuse(Code.INVALID_ARGUMENTS, refusal.message, refusal.hint) from None
+            guard_size(size, tool)
+            await self._binder.rebind(passage, tool, made, size)
+            return passage.arguments
 
-    def _broke(self, tool: Tool, what: str, error: BaseException) -> _Refusal:
-        """A failure that the program learns nothing of but that it happened."""
-        log.error("tool %s %s", tool.full_name, what, exc_info=error)
-        return _refuse(Code.TOOL_ERROR, f"`{tool.full_name}` {what}")
+        call = self._execution.hooked(passage, tool)
+        hooked = await self._hooks.before(call, timeout_ms=tool.limits.timeout_ms, revalidate=revalidate)
+        passage.notes = hooked.notes
+
+    async def _judge(self, passage: Passage, tool: Tool) -> Passed:
+        facts = self._facts(passage, tool)
+        # Here and now: until the call is counted nothing may be awaited, or two could take the place of one. Rules
+        # bound their own work.
+        verdict = self._policy.judge(tool.capability, facts)
+        if verdict.kind == "deny":
+            raise _denied(Code.PERMISSION_DENIED, f"`{passage.name}` is denied: {verdict.reason}")
+        if verdict.kind == "ask" and not self._granted(passage, tool, facts):
+            return self._ask(passage, tool, verdict.reason)
+        return await self._execution.carry_out(passage, tool)
+
+    def _check_denied(self, passage: Passage, tool: Tool) -> None:
+        """A person can allow what must be asked about, but not what is denied."""
+        verdict = self._policy.judge(tool.capability, self._facts(passage, tool))
+        if verdict.kind == "deny":
+            raise _denied(Code.PERMISSION_DENIED, f"`{passage.name}` is denied: {verdict.reason}")
+
+    def _ask(self, passage: Passage, tool: Tool, reason: str) -> Asked:
+        passage.pause()
+        # Handles stand in the arguments; values only where a program has put them together from pieces.
+        redactor = self._handles.redactor()
+        approval = self._desk.ask(
+            session_id=self._scope.session_id,
+            cell_id=passage.caller.cell_id,
+            call_id=passage.call_id,
+            capability=passage.name,
+            arguments=redactor.value(passage.arguments),
+            side_effect=tool.side_effect,
+            reason=redactor.text(reason),
+            request_digest=self._question(passage, tool),
+            terms=self._terms(tool),
+            arguments_digest=passage.request_digest,
+        )
+        return Asked(passage, approval, passage.record(CallStatus.APPROVAL_PENDING))
+
+    def _granted(self, passage: Passage, tool: Tool, facts: Facts) -> bool:
+        grant = self._desk.grant_for(
+            self._scope.session_id,
+            capability=passage.name,
+            terms=self._terms(tool),
+            arguments_digest=passage.request_digest,
+            facts=facts,
+        )
+        return grant is not None
+
+    # -- what the stages need ------------------------------------------------------------------------------------
+
+    def _facts(self, passage: Passage, tool: Tool) -> Facts:
+        scope = self._scope
+        return Facts(
+            name=tool.name,
+            namespace=tool.namespace,
+            args=passage.arguments,
+            side_effect=str(tool.side_effect),
+            idempotent=tool.idempotent,
+            session_id=scope.session_id,
+            labels=scope.labels,
+            language=str(scope.language),
+            calls_count=self._execution.counts.total(),
+            calls_by_name=self._execution.counts,
+        )
+
+    def _terms(self, tool: Tool) -> str:
+        return digest_json([capability_digest(tool.capability), self._policy.terms(tool.capability)])
+
+    def _question(self, passage: Passage, tool: Tool) -> str:
+        """What exactly a person is asked: an answer counts for nothing else."""
+        return digest_json([self._terms(tool), passage.request_digest, self._scope.session_id, passage.key])
 
 
-async def _aside(size: int, work: Callable[[], T]) -> T:
-    """Do `work` at once if it is about little data, otherwise in a thread: the loop must not stand still."""
-    return work() if size <= _SMALL.size else await asyncio.to_thread(work)
+def _denied(code: str, message: str) -> Refusal:
+    return refuse(code, message, None, CallStatus.DENIED)
 
 
-def _request(call: Call) -> bytes:
-    return canonical_json([call.name, list(call.args), call.kwargs])
-
-
-def _whole(tool: Tool, value: object) -> tuple[Json, int]:
-    try:
-        return sized(value)
-    except ValueRefused as refusal:
-        if refusal.code != Code.RESULT_NOT_SERIALIZABLE:
-            raise
-        return sized(tool.signature.unwrap(value))
-
-
-def _call(tool: Tool, arguments: Mapping[str, object]) -> object:
-    try:
-        return tool.handler(**arguments)
-    except StopIteration as stop:
-        # A future cannot carry it, and would hang.
-        raise RuntimeError("StopIteration") from stop
+def _written(call: Call) -> str:
+    """The digest of a call that was never bound."""
+    return digest_json([call.name, list(call.args), dict(call.kwargs)])

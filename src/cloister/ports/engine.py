@@ -46,6 +46,10 @@ class Catalog:
     modules: Mapping[str, str] = field(default_factory=dict[str, str])
     signatures: Mapping[str, str] = field(default_factory=dict[str, str])
     revision: str = ""
+    # Those of `names` that are Cloister's own: called like tools, and not counted toward `Turn.max_calls`.
+    own: frozenset[str] = frozenset()
+    # The session's, in every handle that `secret("NAME")` gives; without one a program has no `secret`.
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)

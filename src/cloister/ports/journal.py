@@ -4,10 +4,18 @@ An intent is on record before the tool is called, and its settlement before the 
 an intent and no settlement is *unknown*: it may have happened.
 
 What a caller may rely on:
-- When `intend` or `settle` returns, the entry is as durable as the journal is; when it raises, it is not there.
-- A key has one intent. Making an idempotent call again raises its `attempts`; a second intent for another request
-  under the same key is refused with `InvalidInput`. The first settlement of a key stands; a second is refused too.
-- Arguments hold handles, never the values of secrets; results are scrubbed before they come here.
+- When `intend` or `settle` returns, the entry is as durable as the journal is; when it raises, nothing has changed.
+- A key has one intent: the first, which stays as it was written. The same request under the same key is one more
+  attempt, if the call is idempotent and its end is not known: it has no settlement, or one that says `unknown`, which
+  the attempt takes away. All else under that key is refused with `InvalidInput`: another request, a call that must not
+  be made twice, a call whose end is known.
+- A key has one settlement: the first. A second is refused with `InvalidInput`, and so is one without an intent, or
+  with `approval_pending`, which is no end. Of a hundred that come at once, one is written.
+- A call that is not settled is never forgotten. A journal may forget settled ones, the oldest first, if it says so.
+- Values come back equal to what was written. What is handed over belongs to the journal: nobody changes it.
+
+What a caller must do: arguments hold handles, never the values of secrets; results are scrubbed before they come
+here; and whatever becomes of a call, cancellation included, its intent gets a settlement while the process lives.
 """
 
 from dataclasses import dataclass
@@ -38,6 +46,17 @@ class Intent:
     request_digest: str
     at_ms: int
 
+    def asks_the_same_as(self, other: "Intent") -> bool:
+        """Whether both are attempts at one request. The call's id and the time are those of an attempt."""
+        return (self.key, self.session_id, self.cell_id, self.number, self.name, self.request_digest) == (
+            other.key,
+            other.session_id,
+            other.cell_id,
+            other.number,
+            other.name,
+            other.request_digest,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Settled:
@@ -59,11 +78,17 @@ class Entry:
 
 
 class Journal(Protocol):
-    async def intend(self, intent: Intent) -> None: ...
+    async def intend(self, intent: Intent) -> None:
+        """Before the tool is called. Raises `InvalidInput` for what the key does not allow."""
+        ...
 
-    async def settle(self, settled: Settled) -> None: ...
+    async def settle(self, settled: Settled) -> None:
+        """Before anybody sees how the call ended. Raises `InvalidInput` for what the key does not allow."""
+        ...
 
-    async def look_up(self, key: str) -> Entry | None: ...
+    async def look_up(self, key: str) -> Entry | None:
+        """None for a key that nothing is known of."""
+        ...
 
     async def of_cell(self, cell_id: str) -> list[Entry]:
         """In the order of their numbers."""

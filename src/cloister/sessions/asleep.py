@@ -7,49 +7,71 @@ from cloister.cells.output import Output, Stream
 from cloister.cells.runner import Cell
 from cloister.cells.tape import Recording
 from cloister.core.call import ExternalCallRecord
+from cloister.core.diagnostic import ErrorObject
 from cloister.core.limits import SessionLimits
 from cloister.core.wire import from_json, to_json
 from cloister.gate import Budget
+from cloister.gate.redaction import Redactor
 from cloister.ports.engine import Call, Catalog, Program
 
 _STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 
 
-def put_to_sleep(cell: Cell, pending: tuple[Call, ...]) -> dict[str, Any]:
+def put_to_sleep(cell: Cell) -> dict[str, Any]:
     return {
         "id": cell.id,
         "code": cell.program.code,
-        "stdout": cell.output.text("stdout"),
-        "stderr": cell.output.text("stderr"),
+        "stdout": cell.output.so_far("stdout"),
+        "stderr": cell.output.so_far("stderr"),
         "dropped": cell.output.dropped,
+        "begun": cell.output.begun(),
         "records": [[number, to_json(record)] for number, record in cell.records.items()],
+        "limits": to_json(cell.bounds),
         "wall_left_ms": cell.wall_left_ms,
         "cpu_left_ms": cell.cpu_left_ms,
         "calls_left": cell.budget.left,
         "calls_limit": cell.budget.limit,
-        "pending": [[c.number, c.name, list(c.args), dict(c.kwargs), c.kind] for c in pending],
+        "pending": [_call_to_json(call) for call in cell.pending.values()],
+        # Those of them that nobody has made: they wait for a person, and wherever they wake a person is asked anew.
+        "unmade": sorted(cell.asked.keys() | cell.unmade),
     }
 
 
-def wake(asleep: Mapping[str, Any], catalog: Catalog, limits: SessionLimits, now_ms: int) -> Cell:
+def wake(asleep: Mapping[str, Any], catalog: Catalog, limits: SessionLimits, now_ms: int, redactor: Redactor) -> Cell:
     """The cell as it was, with what it may still use; never more than `limits`."""
+    limits = limits.intersection(from_json(SessionLimits, asleep["limits"]))
     program = Program(asleep["code"])
-    output = Output(limits.max_stdout_bytes)
+    output = Output(limits.max_stdout_bytes, None, redactor)
     for stream in _STREAMS:
         if asleep[stream]:
             output.write(stream, asleep[stream])
+    output.expect(asleep["begun"])
     output.dropped += asleep["dropped"]
     cell = Cell(
         id=asleep["id"],
         program=program,
         recording=Recording(program, catalog, now_ms),
         output=output,
+        bounds=limits,
         budget=Budget(min(asleep["calls_left"], limits.max_external_calls), asleep["calls_limit"]),
         wall_left_ms=min(asleep["wall_left_ms"], limits.wall_ms),
         cpu_left_ms=min(asleep["cpu_left_ms"], limits.cpu_ms),
+        woke=True,
     )
     for number, record in asleep["records"]:
         cell.records[number] = from_json(ExternalCallRecord, record)
-    for number, name, args, kwargs, kind in asleep["pending"]:
-        cell.pending[number] = Call(number, name, tuple(args), kwargs, kind)
+    for call in map(_call_from_json, asleep["pending"]):
+        cell.pending[call.number] = call
+    cell.unmade.update(asleep["unmade"])
     return cell
+
+
+def _call_to_json(call: Call) -> list[Any]:
+    refused = to_json(call.refused) if call.refused is not None else None
+    return [call.number, call.name, list(call.args), dict(call.kwargs), call.kind, call.size, refused]
+
+
+def _call_from_json(kept: list[Any]) -> Call:
+    number, name, args, kwargs, kind, size, refused = kept
+    error = from_json(ErrorObject, refused) if refused is not None else None
+    return Call(number, name, tuple(args), kwargs, kind, error, size)

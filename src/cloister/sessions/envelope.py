@@ -22,7 +22,7 @@ from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 
 MAGIC = b"CLOISTER"
-FORMAT = 1
+FORMAT = 2
 MAX_PAYLOAD = 512 << 20
 _FIXED = struct.Struct(">8sH8sI")
 _MAC = 32
@@ -46,6 +46,10 @@ class Envelope:
     seed: int = 0
     title: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    # What the session's programs know their secrets' handles by.
+    mark: str = ""
+    # How often each tool was called: rules may depend on it.
+    calls: Mapping[str, int] = field(default_factory=dict[str, int])
     # What could not be kept, named.
     left_out: tuple[str, ...] = ()
 
@@ -92,6 +96,8 @@ def seal(envelope: Envelope, key: bytes) -> bytes:
         "seed": envelope.seed,
         "title": envelope.title,
         "labels": dict(envelope.labels),
+        "mark": envelope.mark,
+        "calls": dict(envelope.calls),
         "left_out": list(envelope.left_out),
     }
     packed = zstandard.ZstdCompressor(level=3).compress(envelope.state or b"")
@@ -108,10 +114,9 @@ def unseal(data: bytes, key: bytes) -> Envelope:
     if len(data) < _FIXED.size + _MAC or not data.startswith(MAGIC):
         raise SnapshotCorrupt("this is not a snapshot, or only the beginning of one")
     _, version, maker, head_size = _FIXED.unpack_from(data)
-    if version > FORMAT:
-        raise SnapshotVersionMismatch(
-            f"the snapshot has format {version}; this Cloister reads up to {FORMAT}", hint="use a newer Cloister"
-        )
+    if version != FORMAT:
+        hint = "use a newer Cloister" if version > FORMAT else "use the Cloister that made it"
+        raise SnapshotVersionMismatch(f"the snapshot has format {version}; this Cloister reads {FORMAT}", hint=hint)
     if maker != key_id(key):
         raise SnapshotForeign(
             "the snapshot was made with another key", hint="restore it where it was made, or give the same key"
@@ -140,5 +145,7 @@ def unseal(data: bytes, key: bytes) -> Envelope:
         seed=head["seed"],
         title=head["title"],
         labels=head["labels"],
+        mark=head["mark"],
+        calls=head["calls"],
         left_out=tuple(head["left_out"]),
     )

@@ -11,6 +11,10 @@ _HINTS: dict[str, str] = {
     Code.TOOL_ERROR: "catch the error, try other arguments, or do without the tool",
     Code.INVALID_INPUT: "mend the request",
     Code.INVALID_LIMITS: "ask for no more than the session has",
+    Code.PERMISSION_DENIED: "this is the host's decision: do without the call, or do it another way",
+    Code.APPROVAL_DENIED: "a person has said no: do without the call, or do it another way",
+    Code.APPROVAL_EXPIRED: "ask again by running the program again",
+    Code.CANCELLED: "run the program again if it should go on",
     Code.INTERRUPTED: "run the program again if it should go on",
 }
 

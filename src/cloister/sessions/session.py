@@ -1,51 +1,43 @@
 """A session: where programs live. Runs them one at a time, in order, in one namespace that lasts."""
 
 import asyncio
-import keyword
 import os
+import secrets
+import string
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cloister.cells.output import Output, Stream
-from cloister.cells.runner import Cell, Ending, Runner
+from cloister.cells.runner import Cell
 from cloister.cells.seats import Namespace, Seats
 from cloister.cells.tape import Recording
 from cloister.core.codes import Code, RunStatus, status_of
-from cloister.core.diagnostic import Diagnostic, ErrorObject
-from cloister.core.errors import (
-    InvalidLimits,
-    SessionClosed,
-    SnapshotForeign,
-    SnapshotVersionMismatch,
-)
-from cloister.core.ids import IdSource
+from cloister.core.diagnostic import ErrorObject
+from cloister.core.errors import SessionClosed, SnapshotForeign, SnapshotVersionMismatch
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 from cloister.core.run import Metrics, RunResult
 from cloister.core.session import SessionMeta
-from cloister.core.value import Json, ValueRefused, plain
 from cloister.core.wire import format_time
-from cloister.gate import Budget, Gate
-from cloister.ports.clock import Clock, moment
-from cloister.ports.engine import Catalog, Interpreter, Program, Turn, TypeCheck
+from cloister.gate import Budget, Gate, Handles, Hooks, Policy, Scope, Wiring
+from cloister.ports.clock import moment
+from cloister.ports.engine import Catalog, Program, Turn, TypeCheck
+from cloister.ports.secrets import SecretProvider
 from cloister.sessions.asleep import put_to_sleep, wake
+from cloister.sessions.direct import DirectCalls
+from cloister.sessions.driver import Driver, Drove, Sleeper
 from cloister.sessions.envelope import Envelope, seal, unseal
-from cloister.sessions.notes import cut, first_error, forgotten, not_awaited, rolled_back, with_hint
-from cloister.tools.catalog import render_catalog
+from cloister.sessions.notes import first_error, with_hint
+from cloister.sessions.request import prepare
+from cloister.sessions.results import Reporter
+from cloister.tools.catalog import CatalogCache, render_stubs
 from cloister.tools.registry import ToolRegistry
 
-MAX_CODE_BYTES = 1 << 20
-# Identifiers that cannot be variables.
-_WORDS = {
-    Language.PYTHON: frozenset(keyword.kwlist),
-    Language.TYPESCRIPT: frozenset(
-        "await break case catch class const continue debugger default delete do else enum export extends false finally "
-        "for function if import in instanceof let new null return static super switch this throw true try typeof "
-        "undefined var void while with yield".split()
-    ),
-}
-_ASLEEP = ErrorObject(Code.INVALID_INPUT, "the session sleeps in the middle of a cell", "resume() it first")
+_ASLEEP = ErrorObject(
+    Code.INVALID_INPUT, "the session sleeps in the middle of a cell", "resume() or terminate() that cell first"
+)
+_MARK_LETTERS = string.ascii_lowercase + string.digits
 Listener = Callable[[Stream, str], None]
 
 
@@ -59,40 +51,56 @@ class SessionOptions:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What a session is built on: the tools it was granted and the terms they are granted under."""
+
+    tools: ToolRegistry
+    policy: Policy
+    hooks: Hooks
+    secrets: SecretProvider
+    wiring: Wiring
+    catalogs: CatalogCache
+    snapshot_key: Callable[[], bytes]
+
+
 class Session:
     """Made by `Cloister.open_session`; not by hand."""
 
     def __init__(
         self,
         options: SessionOptions,
-        tools: ToolRegistry,
+        grounds: Grounds,
         seats: Seats,
-        clock: Clock,
-        ids: IdSource,
-        key: Callable[[], bytes],
         *,
         origin: Envelope | None = None,
         on_close: Callable[["Session"], None] | None = None,
     ) -> None:
         self._options = options
-        self._tools = tools
+        self._tools = grounds.tools
+        self._catalogs = grounds.catalogs
         self._seats = seats
-        self._clock = clock
-        self._ids = ids
-        self._key = key
-        self._gate = Gate(tools, clock, options.language)
+        self._clock = grounds.wiring.clock
+        self._ids = grounds.wiring.ids
+        self._desk = grounds.wiring.desk
+        self._key = grounds.snapshot_key
+        # Known to this session's programs only, so that no text from elsewhere is taken for a secret's handle.
+        self._mark = origin.mark if origin is not None and origin.mark else _new_mark()
+        self._handles = Handles(self._mark, grounds.secrets)
+        scope = Scope(options.id, options.language, options.labels)
+        self._gate = Gate(grounds.tools, grounds.wiring, scope, grounds.policy, grounds.hooks, self._handles)
+        self._direct = DirectCalls(self._gate, self._ids)
+        self._reporter = Reporter(self._handles)
         self._on_close = on_close
         self._catalog: Catalog | None = None
         self._catalog_generation = -1
-        seed = origin.seed if origin is not None else int.from_bytes(os.urandom(7), "big")
-        self._namespace = Namespace(options.limits, seed, origin.state if origin is not None else None)
-        # A cell that sleeps in the namespace's bytes and must be taken up before anything else runs.
-        self._asleep: Mapping[str, Any] | None = origin.cell if origin is not None else None
-        self._created_ms = self._used_ms = clock.now_ms()
+        self._created_ms = self._used_ms = self._clock.now_ms()
         self._closed = False
         # One cell at a time, in the order in which they were asked for.
         self._order = asyncio.Lock()
-        self._running: tuple[Runner, Interpreter, Cell] | None = None
+        # A cell that must be taken up before anything else runs.
+        self._sleeper: Sleeper | None = None
+        self._driver = self._drive_from(origin)
 
     # -- what is known of it ---------------------------------------------------------------------------------
 
@@ -113,19 +121,24 @@ class Session:
         return self._tools
 
     @property
+    def stubs(self) -> str:
+        """What a program may call, written in the session's language: for the prompt of whoever writes programs."""
+        return render_stubs(self._tools, self.language)
+
+    @property
     def closed(self) -> bool:
         return self._closed
 
     @property
     def worker_pid(self) -> int | None:
         """The process that holds the session's namespace now; None while it is only bytes."""
-        interpreter = self._running[1] if self._running is not None else self._namespace.interpreter
+        interpreter = self._driver.interpreter
         return interpreter.pid if interpreter is not None else None
 
     @property
     def is_asleep(self) -> bool:
-        """Whether it was restored in the middle of a cell that `resume` must finish."""
-        return self._asleep is not None
+        """Whether a cell sleeps here that `resume` must finish: restored in its middle, or waiting for approval."""
+        return self._sleeper is not None
 
     def meta(self) -> SessionMeta:
         return SessionMeta(
@@ -151,80 +164,89 @@ class Session:
         validate_only: bool = False,
         on_output: Listener | None = None,
     ) -> RunResult:
-        """Run a program to its end. What the program does wrong is in the result, never an exception."""
+        """Run a program to its end, or until it waits for approval. What the program does wrong is in the result,
+        never an exception."""
         if validate_only:
             return await self.validate(code, inputs=inputs)
         began = self._clock.monotonic()
-        prepared = self._prepare(code, inputs, limits, timeout_ms)
+        prepared = prepare(code, inputs, self.language, self.limits, limits, timeout_ms)
         if isinstance(prepared, ErrorObject):
             return self._refused(prepared)
         program, bounds = prepared
         async with self._order:
             self._check_open()
             self._used_ms = self._clock.now_ms()
-            if self._asleep is not None:
+            if self._sleeper is not None:
                 return self._refused(_ASLEEP)
             cell = self._cell(program, bounds, on_output)
-            narrow = bounds.memory_mb < self.limits.memory_mb or bounds.max_stack_depth < self.limits.max_stack_depth
-            if narrow:
-                result = await self._run_narrowed(cell, bounds, began)
-            else:
-                result = await self._run_here(cell, bounds, began)
-            if return_snapshot:
-                result = await self._with_snapshot(result)
-            return result
+            result = await self._finish(cell, await self._driver.run(cell), began)
+            return await self._with_snapshot(result) if return_snapshot else result
 
-    async def resume(self, *, on_output: Listener | None = None) -> RunResult:
-        """Finish the cell in whose middle this session was restored."""
+    async def resume(self, cell_id: str | None = None, *, on_output: Listener | None = None) -> RunResult:
+        """Go on with a cell that sleeps: one that waits for approval, or in whose middle the session was restored.
+
+        Of several questions only those that were answered are acted upon; with none answered, nothing happens and
+        the cell still waits. Without `cell_id` the program that sleeps here is meant.
+        """
         began = self._clock.monotonic()
+        if cell_id is not None and cell_id in self._direct:
+            self._check_open()
+            return await self._direct.resume(cell_id)
         async with self._order:
             self._check_open()
-            asleep = self._asleep
-            if asleep is None:
-                return self._refused(ErrorObject(Code.INVALID_INPUT, "no cell sleeps in this session"))
+            sleeper = self._sleeper
+            if sleeper is None or (cell_id is not None and cell_id != sleeper.cell.id):
+                what = "no cell sleeps in this session" if cell_id is None else f"no cell {cell_id!r} sleeps here"
+                return self._refused(ErrorObject(Code.INVALID_INPUT, what, "it may have ended, or never have slept"))
             self._used_ms = self._clock.now_ms()
-            cell = wake(asleep, self._current_catalog(), self.limits, self._clock.now_ms())
-            cell.output.listen(on_output)
-            interpreter = await self._seats.take(self._namespace)
-            try:
-                runner = Runner(self._gate, self._current_catalog(), self._clock, self._ids, self.limits)
-                self._running = (runner, interpreter, cell)
-                try:
-                    ending = await runner.go_on(interpreter, cell)
-                finally:
-                    self._running = None
-                # Its steps are on no tape, so its end must be in the bytes before it counts.
-                state = None if ending.lost else await interpreter.dump()
-            except BaseException:
-                await asyncio.shield(self._seats.lose(self._namespace))
-                raise
-            if ending.lost:
-                # The last bytes are those of the sleeping cell: the session is asleep there again.
-                await self._seats.lose(self._namespace)
-            else:
-                self._namespace.state, self._asleep = state, None
-                await self._seats.leave(self._namespace)
-            return self._result(cell, ending, (), began)
+            sleeper.cell.output.listen(on_output)
+            if sleeper.is_only_waiting(self._gate):
+                return await self._finish(sleeper.cell, sleeper, began)
+            return await self._finish(sleeper.cell, await self._wake(sleeper), began)
+
+    async def terminate(self, cell_id: str) -> RunResult:
+        """End a cell that waits for approval. Nobody is asked any more, and the variables are as before the cell."""
+        self._check_open()
+        if cell_id in self._direct:
+            return self._direct.terminate(cell_id)
+        sleeper = self._sleeper
+        if sleeper is None or sleeper.cell.id != cell_id:
+            return self._refused(ErrorObject(Code.INVALID_INPUT, f"no cell {cell_id!r} sleeps here"))
+        if sleeper.restored:
+            message = f"cell {cell_id!r} came with the session's snapshot, which has no earlier state to go back to"
+            return self._refused(ErrorObject(Code.INVALID_INPUT, message, "resume() it, or close the session"))
+        self._sleeper = None
+        error = ErrorObject(Code.CANCELLED, "the cell was terminated", "run it again if it should go on")
+        ended = self._driver.terminate(sleeper, error)
+        return self._reporter.ended(sleeper.cell, ended, 0.0, cells_forgotten=0)
+
+    async def call(self, name: str, arguments: Mapping[str, Any] | list[Any] | tuple[Any, ...] = ()) -> RunResult:
+        """Call a tool as a program of this session would: same checks, same policy, same record. `arguments` are by
+        name, or in order."""
+        self._check_open()
+        self._used_ms = self._clock.now_ms()
+        return await self._direct.call(name, arguments, self.limits.max_external_calls)
 
     async def validate(self, code: str, *, inputs: Mapping[str, Any] | None = None) -> RunResult:
         """What a check finds in a program, without running any of it."""
         began = self._clock.monotonic()
-        prepared = self._prepare(code, inputs, None, None)
+        prepared = prepare(code, inputs, self.language, self.limits)
         if isinstance(prepared, ErrorObject):
             return self._refused(prepared)
         program, bounds = prepared
         async with self._order:
             self._check_open()
-            if self._asleep is not None:
+            if self._sleeper is not None:
                 return self._refused(_ASLEEP)
-            interpreter = await self._seats.take(self._namespace)
+            namespace = self._driver.namespace
+            interpreter = await self._seats.take(namespace)
             try:
                 types = TypeCheck.WARN if self._options.type_check is TypeCheck.OFF else self._options.type_check
                 checked = await interpreter.check(program, types, self._quiet_turn(bounds), starting=False)
             except BaseException:
-                await asyncio.shield(self._seats.lose(self._namespace))
+                await asyncio.shield(self._seats.lose(namespace))
                 raise
-            await self._seats.leave(self._namespace)
+            await self._seats.leave(namespace)
         error = first_error(checked.diagnostics)
         return RunResult(
             status=status_of(error.code) if error else RunStatus.OK,
@@ -243,16 +265,16 @@ class Session:
 
     async def _freeze(self) -> Envelope:
         self._check_open()
-        if self._running is not None:
-            runner, interpreter, cell = self._running
-            made = await runner.dump(interpreter, cell)
-            if made is not None:
-                state, pending = made
-                return self._envelope(state, put_to_sleep(cell, pending))
+        dumped = await self._driver.dump()
+        if dumped is not None:
+            image, cell = dumped
+            return self._envelope(image, put_to_sleep(cell))
+        if self._sleeper is not None:
+            return self._envelope(self._sleeper.image, put_to_sleep(self._sleeper.cell))
         async with self._order:
-            if self._asleep is not None:
-                return self._envelope(self._namespace.state, self._asleep)
-            return self._envelope(await self._seats.save(self._namespace), None)
+            if self._sleeper is not None:
+                return self._envelope(self._sleeper.image, put_to_sleep(self._sleeper.cell))
+            return self._envelope(await self._seats.save(self._driver.namespace), None)
 
     async def restore(self, snapshot: bytes) -> None:
         """Go back to an earlier snapshot of this very session. What the session held is given up.
@@ -268,9 +290,10 @@ class Session:
         self.check_origin(envelope)
         async with self._order:
             self._check_open()
-            await self._seats.lose(self._namespace)
-            self._namespace = Namespace(self.limits, envelope.seed, envelope.state)
-            self._asleep = envelope.cell
+            await self._seats.lose(self._driver.namespace)
+            if self._sleeper is not None:
+                self._desk.cancel(self._sleeper.cell.approval_ids)
+            self._driver = self._drive_from(envelope)
 
     def check_origin(self, envelope: Envelope) -> None:
         """Refuse an envelope that this session cannot go on with."""
@@ -283,16 +306,15 @@ class Session:
         envelope.check_capabilities(self._tools.digests())
 
     async def close(self) -> None:
-        """Give everything back. Closing twice is fine; a cell under way is stopped."""
+        """Give everything back. Closing twice is fine; a cell under way is stopped, and nobody is asked any more."""
         if self._closed:
             return
         self._closed = True
-        if self._running is not None:
-            runner, interpreter, _ = self._running
-            runner.stop()
-            interpreter.interrupt()
+        self._driver.stop()
+        self._desk.forget_session(self.id)
+        await self._direct.close()
         async with self._order:
-            await self._seats.lose(self._namespace)
+            await self._seats.lose(self._driver.namespace)
         if self._on_close is not None:
             self._on_close(self)
 
@@ -304,117 +326,78 @@ class Session:
 
     # -- inside ----------------------------------------------------------------------------------------------
 
-    def _prepare(
-        self, code: Any, inputs: Any, limits: SessionLimits | Mapping[str, int] | None, timeout_ms: int | None
-    ) -> "tuple[Program, SessionLimits] | ErrorObject":
-        if not isinstance(code, str):
-            return ErrorObject(Code.INVALID_INPUT, f"code is text, not {type(code).__name__}")
-        if len(code) > MAX_CODE_BYTES // 4 and len(code.encode("utf-8", "replace")) > MAX_CODE_BYTES:
-            return ErrorObject(Code.INVALID_INPUT, f"the code is larger than {MAX_CODE_BYTES} bytes", "split it up")
-        if not code.isascii():
-            try:
-                code.encode()
-            except UnicodeEncodeError as error:
-                message = f"the code has half a character (a lone surrogate) at position {error.start}"
-                return ErrorObject(Code.SYNTAX_ERROR, message, "send it as UTF-8")
-        values: Mapping[str, Json] = {}
-        if inputs is not None:
-            try:
-                made = plain(inputs)
-            except ValueRefused as refusal:
-                return ErrorObject(Code.INVALID_INPUT, f"inputs: {refusal.message}", refusal.hint)
-            if not isinstance(made, dict):
-                return ErrorObject(Code.INVALID_INPUT, "inputs is an object: names and their values")
-            bad = next((name for name in made if not name.isidentifier() or name in _WORDS[self.language]), None)
-            if bad is not None:
-                return ErrorObject(Code.INVALID_INPUT, f"inputs: {bad!r} cannot be a variable's name")
-            values = made
+    def _drive_from(self, origin: Envelope | None) -> Driver:
+        """A driver for a fresh namespace, or for the one in `origin`, whose cell then sleeps here."""
+        self._sleeper = None
+        seed = origin.seed if origin is not None else int.from_bytes(os.urandom(7), "big")
+        namespace = Namespace(self.limits, seed, origin.state if origin is not None else None)
+        if origin is not None:
+            self._gate.counts.clear()
+            self._gate.counts.update(origin.calls)
+            if origin.cell is not None and origin.state is not None:
+                # The bytes are those of the sleeping cell; what was before it, nobody knows.
+                namespace.state = None
+                # A copy is another cell: two branches must not share the keys of their calls.
+                own = {} if origin.session_id == self.id else {"id": self._ids.new("cel_")}
+                self._sleeper = self._asleep({**origin.cell, **own}, origin.state)
+        return Driver(self._seats, namespace, self._gate, self._clock, self._options.type_check)
+
+    def _asleep(self, kept: Mapping[str, Any], image: bytes) -> Sleeper:
+        redactor = self._handles.redactor()
+        cell = wake(kept, self._current_catalog(), self.limits, self._clock.now_ms(), redactor)
+        return Sleeper(cell, image, kept=kept)
+
+    async def _wake(self, sleeper: Sleeper) -> Drove:
         try:
-            bounds = self.limits.narrowed_by(limits)
-        except InvalidLimits as refusal:
-            return ErrorObject(Code.INVALID_LIMITS, refusal.message)
-        if timeout_ms is not None:
-            if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int) or timeout_ms <= 0:  # pyright: ignore[reportUnnecessaryIsInstance]
-                return ErrorObject(Code.INVALID_LIMITS, f"timeout_ms must be a positive number, not {timeout_ms!r}")
-            if timeout_ms > self.limits.wall_ms:
-                message = f"timeout_ms={timeout_ms} is longer than the session's wall_ms={self.limits.wall_ms}"
-                return ErrorObject(Code.INVALID_LIMITS, message, "a request may only narrow its session's limits")
-            bounds = replace(bounds, wall_ms=min(bounds.wall_ms, timeout_ms))
-        return Program(code, values), bounds
+            return await self._driver.wake(sleeper)
+        except BaseException:
+            if sleeper.stale:
+                # Cancelled in the middle: how far the cell had come is not known any more.
+                self._driver.withdraw(sleeper)
+                self._sleeper = self._asleep(sleeper.kept, sleeper.image) if sleeper.kept is not None else None
+            raise
+
+    async def _finish(self, cell: Cell, drove: Drove, began: float) -> RunResult:
+        """The result of a drive. While an approver inside this process is at work the cell sleeps, and then goes on."""
+        while isinstance(drove, Sleeper):
+            if drove.kept is not None:
+                drove.kept = put_to_sleep(cell)
+            self._sleeper = drove
+            if not await self._desk.answered(cell.approval_ids):
+                approvals = [self._desk.get(approval_id) for approval_id in cell.approval_ids]
+                return self._reporter.waiting(cell, approvals, drove.diagnostics, self._since(began))
+            if self._sleeper is not drove:
+                return self._refused(ErrorObject(Code.CANCELLED, "the cell was terminated while it waited"))
+            if self._closed:
+                closed = ErrorObject(Code.INTERRUPTED, "the session was closed")
+                drove = self._driver.terminate(drove, closed)
+                break
+            drove = await self._wake(drove)
+        sleeper, self._sleeper = self._sleeper, None
+        if drove.ending.lost and sleeper is not None and sleeper.kept is not None:
+            # The last bytes are those of the sleeping cell: the session is asleep there again.
+            self._sleeper = self._asleep(sleeper.kept, sleeper.image)
+        lost, self._driver.namespace.forgotten = self._driver.namespace.forgotten, 0
+        return self._reporter.ended(cell, drove, self._since(began), cells_forgotten=lost)
 
     def _cell(self, program: Program, bounds: SessionLimits, on_output: Listener | None) -> Cell:
         return Cell(
             id=self._ids.new("cel_"),
             program=program,
             recording=Recording(program, self._current_catalog(), self._clock.now_ms()),
-            output=Output(bounds.max_stdout_bytes, on_output),
+            output=Output(bounds.max_stdout_bytes, on_output, self._handles.redactor()),
+            bounds=bounds,
             budget=Budget(bounds.max_external_calls, bounds.max_external_calls),
             wall_left_ms=bounds.wall_ms,
             cpu_left_ms=bounds.cpu_ms,
         )
 
-    async def _run_here(self, cell: Cell, bounds: SessionLimits, began: float) -> RunResult:
-        namespace = self._namespace
-        interpreter = await self._seats.take(namespace)
-        try:
-            ending, diagnostics, ran = await self._check_and_drive(interpreter, cell, bounds)
-        except BaseException:
-            # Cancelled in the middle: what the interpreter holds is not what any tape says.
-            await asyncio.shield(self._seats.lose(namespace))
-            raise
-        if ending.lost:
-            await self._seats.lose(namespace)
-        else:
-            if ran:
-                cell.recording.cpu_ms = cell.cpu_ms
-                namespace.tape.add(cell.recording)
-            await self._seats.leave(namespace)
-        return self._result(cell, ending, diagnostics, began)
-
-    async def _run_narrowed(self, cell: Cell, bounds: SessionLimits, began: float) -> RunResult:
-        """Memory and stack are bounds of an interpreter, so a narrower run has one of its own. What it did to
-        the namespace is on the tape; its bytes would carry the narrow limits for good."""
-        interpreter = await self._seats.borrow(self._namespace, bounds)
-        try:
-            ending, diagnostics, ran = await self._check_and_drive(interpreter, cell, bounds)
-        finally:
-            await asyncio.shield(self._seats.give_back(interpreter))
-        if ran and not ending.lost:
-            self._namespace.tape.add(cell.recording)
-        return self._result(cell, ending, diagnostics, began)
-
-    async def _check_and_drive(
-        self, interpreter: Interpreter, cell: Cell, bounds: SessionLimits
-    ) -> tuple[Ending, tuple[Diagnostic, ...], bool]:
-        turn = Turn(
-            cell.recording.now_ms,
-            cell.wall_left_ms,
-            cell.cpu_left_ms,
-            cell.output.write,
-            cell.recording.catalog,
-            bounds.max_external_calls,
-        )
-        checked = await interpreter.check(cell.program, self._options.type_check, turn, starting=True)
-        if checked.diagnostics:
-            error = first_error(checked.diagnostics)
-            if error is not None:
-                return Ending(error=error), checked.diagnostics, False
-        if checked.wall_ms:
-            cell.wall_left_ms -= checked.wall_ms
-            turn = replace(turn, wall_ms=cell.wall_left_ms)
-        if self._closed:
-            return Ending(error=ErrorObject(Code.INTERRUPTED, "the session was closed")), (), False
-        runner = Runner(self._gate, cell.recording.catalog, self._clock, self._ids, bounds)
-        self._running = (runner, interpreter, cell)
-        try:
-            ending = await runner.start(interpreter, cell, turn)
-        finally:
-            self._running = None
-        return ending, checked.diagnostics + ending.diagnostics, True
-
     async def _with_snapshot(self, result: RunResult) -> RunResult:
-        blob = seal(self._envelope(await self._seats.save(self._namespace), None), self._key())
-        return replace(result, snapshot_id=self._ids.new("snp_"), snapshot=blob)
+        if self._sleeper is not None:
+            envelope = self._envelope(self._sleeper.image, put_to_sleep(self._sleeper.cell))
+        else:
+            envelope = self._envelope(await self._seats.save(self._driver.namespace), None)
+        return replace(result, snapshot_id=self._ids.new("snp_"), snapshot=seal(envelope, self._key()))
 
     def _envelope(self, state: bytes | None, cell: Mapping[str, Any] | None) -> Envelope:
         engine = self._seats.engine
@@ -428,50 +411,21 @@ class Session:
             created_at=format_time(moment(self._clock.now_ms())),
             state=state,
             cell=cell,
-            seed=self._namespace.seed,
+            seed=self._driver.namespace.seed,
             title=self._options.title,
             labels=self._options.labels,
+            mark=self._mark,
+            calls=dict(self._gate.counts),
         )
 
     def _current_catalog(self) -> Catalog:
         if self._catalog is None or self._catalog_generation != self._tools.generation:
-            self._catalog = render_catalog(self._tools, self.language)
+            self._catalog = replace(self._catalogs.get(self._tools, self.language), mark=self._mark)
             self._catalog_generation = self._tools.generation
         return self._catalog
 
     def _quiet_turn(self, bounds: SessionLimits) -> Turn:
         return Turn(self._clock.now_ms(), bounds.wall_ms, bounds.cpu_ms, lambda _s, _t: None, self._current_catalog())
-
-    def _result(self, cell: Cell, ending: Ending, diagnostics: tuple[Diagnostic, ...], began: float) -> RunResult:
-        extra = list(diagnostics)
-        if cell.output.dropped:
-            extra.append(cut(cell.output.dropped))
-        if ending.lost:
-            extra.append(rolled_back())
-        if self._namespace.forgotten:
-            extra.append(forgotten(self._namespace.forgotten))
-            self._namespace.forgotten = 0
-        for name in ending.never_awaited:
-            extra.append(not_awaited(name))
-        error = with_hint(ending.error) if ending.error is not None else None
-        records = tuple(cell.records[number] for number in sorted(cell.records))
-        return RunResult(
-            status=status_of(error.code) if error is not None else RunStatus.OK,
-            cell_id=cell.id,
-            result=ending.value,
-            stdout=cell.output.text("stdout"),
-            stderr=cell.output.text("stderr"),
-            diagnostics=tuple(extra),
-            external_calls=records,
-            metrics=Metrics(
-                duration_ms=self._since(began),
-                cpu_ms=round(cell.cpu_ms, 3),
-                memory_peak_bytes=cell.memory_peak_bytes,
-                instructions=cell.instructions,
-                external_calls_count=len(records),
-            ),
-            error=error,
-        )
 
     def _refused(self, error: ErrorObject) -> RunResult:
         return RunResult(status=status_of(error.code), cell_id=self._ids.new("cel_"), error=with_hint(error))
@@ -482,3 +436,7 @@ class Session:
     def _check_open(self) -> None:
         if self._closed:
             raise SessionClosed(f"session {self.id!r} is closed")
+
+
+def _new_mark() -> str:
+    return "".join(secrets.choice(_MARK_LETTERS) for _ in range(20))

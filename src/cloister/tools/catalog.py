@@ -1,40 +1,149 @@
-"""A registry as an engine's catalog: names, stubs, signatures, under one revision."""
+"""A registry as an engine's catalog: names, stubs, signatures, under one revision.
 
-from cloister.core.capability import Capability, capability_digest
-from cloister.core.digest import digest_json
+The revision is made of the tools' digests, which are kept, so asking whether anything changed is cheap. What was
+rendered is kept under it, and a tool's own stub as long as the tool: one more tool costs one more stub.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from weakref import WeakKeyDictionary
+
+from cloister.core.capability import Capability
+from cloister.core.digest import digest_bytes
 from cloister.core.language import Language
 from cloister.ports.engine import Catalog
+from cloister.tools.own import own_capabilities, secret_stub
 from cloister.tools.registry import ToolRegistry
-from cloister.tools.stubs import HEADER, python_stub, signature_text
-from cloister.tools.typescript import typescript_signature
+from cloister.tools.stubs import WORDS, header, python_stub, signature_text
+from cloister.tools.tool import Tool
+from cloister.tools.typescript import typescript_signature, typescript_stubs
 
 
 def signature_in(language: Language, capability: Capability) -> str:
     """How a program in that language writes the call."""
     if language is Language.TYPESCRIPT:
         return typescript_signature(capability)
-    return signature_text(capability).removeprefix("def ")
+    space = f"{capability.namespace}." if capability.namespace else ""
+    return space + signature_text(capability).removeprefix("def ")
+
+
+class _Signatures(Mapping[str, str]):
+    """Made when they are asked for: most are never shown."""
+
+    def __init__(self, language: Language, known: Mapping[str, Tool | Capability]) -> None:
+        self._language = language
+        self._known = known
+        self._made: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._made:
+            found = self._known[name]
+            capability = found.capability if isinstance(found, Tool) else found
+            self._made[name] = signature_in(self._language, capability)
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+# The stub of a tool in a file that declares none of the words that stubs are made of.
+_stubs: WeakKeyDictionary[Tool, str] = WeakKeyDictionary()
+
+
+def _stub(tool: Tool, names: frozenset[str]) -> str:
+    if names:
+        return python_stub(tool.capability, names)
+    found = _stubs.get(tool)
+    if found is None:
+        found = _stubs[tool] = python_stub(tool.capability, names)
+    return found
+
+
+def _sorted(registry: ToolRegistry) -> list[Tool]:
+    return sorted(registry, key=lambda tool: tool.full_name)
+
+
+def revision_of(registry: ToolRegistry) -> str:
+    """Changes with anything of these tools that a program could see, and with nothing else."""
+    return digest_bytes("".join(tool.digest for tool in _sorted(registry)).encode())
 
 
 def render_catalog(registry: ToolRegistry, language: Language) -> Catalog:
-    """What an engine of `language` must know of these tools. The stubs are made for Python only: the other
-    engine has no type checker."""
-    if not len(registry):
-        return Catalog(revision="empty")
-    flat: list[str] = []
-    modules: dict[str, list[str]] = {}
-    signatures: dict[str, str] = {}
-    digests: list[str] = []
-    for tool in sorted(registry, key=lambda t: t.full_name):
-        capability = tool.capability
-        digests.append(capability_digest(capability) + digest_json(capability.description))
-        signatures[tool.full_name] = signature_in(language, capability)
-        if language is Language.PYTHON:
-            (modules.setdefault(tool.namespace, []) if tool.namespace else flat).append(python_stub(capability))
+    """What an engine of `language` must know of these tools. The stubs are made for Python only, whose engine has
+    a type checker: see `render_stubs` for the text in either language."""
+    tools = _sorted(registry)
+    own = own_capabilities(_roots(tools))
+    known: dict[str, Tool | Capability] = {made.full_name: made for made in (*own, *tools)}
+    flat, modules = _python(tools) if language is Language.PYTHON else ("", {})
     return Catalog(
-        names=frozenset(registry.names()),
-        stubs=HEADER + "".join(flat) if flat else "",
-        modules={name: HEADER + "".join(stubs) for name, stubs in modules.items()},
-        signatures=signatures,
-        revision=digest_json(digests),
+        names=frozenset(known),
+        stubs=flat,
+        modules=modules,
+        signatures=_Signatures(language, known),
+        revision=revision_of(registry),
+        own=frozenset(capability.name for capability in own),
     )
+
+
+def render_stubs(registry: ToolRegistry, language: Language) -> str:
+    """All declarations as one text, for people and models to read."""
+    tools = _sorted(registry)
+    if language is Language.PYTHON:
+        flat, modules = _python(tools)
+        return "".join([flat, *(f"\n# --- from {name} import … ---\n{text}" for name, text in modules.items())])
+    roots = _roots(tools)
+    own = own_capabilities(roots)
+    return secret_stub(language, roots) + typescript_stubs([*own, *(tool.capability for tool in tools)])
+
+
+def _roots(tools: list[Tool]) -> frozenset[str]:
+    """The names that a program writes first."""
+    return frozenset(tool.namespace or tool.name for tool in tools)
+
+
+def _python(tools: list[Tool]) -> tuple[str, dict[str, str]]:
+    """The stubs of tools without a namespace, after our own functions, and those of each namespace."""
+    roots = _roots(tools)
+    flat = [tool for tool in tools if not tool.namespace]
+    spaces: dict[str, list[Tool]] = {}
+    for tool in tools:
+        if tool.namespace:
+            spaces.setdefault(tool.namespace, []).append(tool)
+    names = _special(flat)
+    own = [python_stub(capability, names) for capability in own_capabilities(roots)]
+    ours = [secret_stub(Language.PYTHON, roots), *own]
+    return _file(flat, ours), {name: _file(inside) for name, inside in spaces.items()}
+
+
+def _file(tools: list[Tool], first: list[str] | None = None) -> str:
+    names = _special(tools)
+    return "".join([header(names), *(first or []), *(_stub(tool, names) for tool in tools)])
+
+
+def _special(tools: list[Tool]) -> frozenset[str]:
+    """The names that mean something in a stub file already: its words, and what might be one of its types."""
+    return frozenset(tool.name for tool in tools if tool.name in WORDS or tool.name.startswith("_"))
+
+
+class CatalogCache:
+    """The catalogs that were rendered lately, by language and revision."""
+
+    def __init__(self, keep: int = 16) -> None:
+        self._keep = keep
+        self._made: OrderedDict[tuple[Language, str], Catalog] = OrderedDict()
+
+    def get(self, registry: ToolRegistry, language: Language) -> Catalog:
+        key = (language, revision_of(registry))
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = render_catalog(registry, language)
+            while len(self._made) > self._keep:
+                self._made.popitem(last=False)
+        self._made.move_to_end(key)
+        return found

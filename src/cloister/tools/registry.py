@@ -1,5 +1,6 @@
 """The tools of a host, by the name that programs write. The generation counts every change."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from cloister.core.capability import Capability, capability_digest
@@ -10,6 +11,8 @@ from cloister.tools.tool import Tool, as_tool
 class ToolRegistry:
     def __init__(self, tools: Iterable[object] = ()) -> None:
         self._tools: dict[str, Tool] = {}
+        # How many tools each namespace has.
+        self._namespaces: Counter[str] = Counter()
         self.generation = 0
         for candidate in tools:
             self.register(candidate)
@@ -23,19 +26,33 @@ class ToolRegistry:
     def replace(self, candidate: object) -> Tool:
         found = as_tool(candidate)
         # A namespace and a plain tool of one name could not both be written in a program.
-        spaces = {t.namespace for t in self._tools.values() if t.namespace}
-        both = found.full_name if found.full_name in spaces else found.namespace
-        if (both in spaces and not found.namespace) or (both in self._tools and found.namespace):
-            raise InvalidInput(f"{both!r} would be the name of a namespace and of a tool")
+        both = found.namespace if found.namespace in self._tools else found.full_name
+        if found.namespace in self._tools or found.full_name in self._namespaces:
+            raise InvalidInput(
+                f"{both!r} would be the name of a namespace and of a tool",
+                hint="rename one of them",
+            )
+        # A tool that cannot be described is refused now, and not in the middle of somebody's run.
+        _ = found.capability
+        if found.full_name not in self._tools and found.namespace is not None:
+            self._namespaces[found.namespace] += 1
         self._tools[found.full_name] = found
         self.generation += 1
         return found
 
-    def remove(self, name: str) -> None:
-        if name not in self._tools:
-            raise InvalidInput(f"there is no tool {name!r}")
-        del self._tools[name]
+    def take(self, name: str) -> Tool:
+        """Remove a tool and hand it over."""
+        found = self._tools.pop(name, None)
+        if found is None:
+            raise InvalidInput(f"there is no tool {name!r}", hint=f"there are {', '.join(self.names()[:20]) or 'none'}")
+        if found.namespace is not None:
+            self._namespaces[found.namespace] -= 1
+            self._namespaces += Counter()
         self.generation += 1
+        return found
+
+    def remove(self, name: str) -> None:
+        self.take(name)
 
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)

@@ -1,155 +1,260 @@
-"""Python stubs from JSON Schema: what a type checker reads about a session's tools.
+"""Python stubs: what ty and a reader are told about a tool.
 
-One schema tree in, text out. Local `$ref` only. What cannot be said becomes `Any`, never an error; depth and
-size are bounded, so a schema from anywhere can be given.
+Written for a `.pyi`, where a type may be mentioned before it is defined. Some of it is so that the checker does not
+refuse a program that is right:
+- arguments take `Sequence` and `Mapping`, because a `list[int]` is no `list[float]`; a list that may hold text stays
+  a list, because a text is a sequence of texts;
+- an object is a TypedDict, and a key that the schema does not name is reported, unless it says that there are more;
+- what one tool returned can be given to another that asks for less, or for something wider: fields of arguments are
+  `ReadOnly`, and results are `closed`, which also lets `"key" in result` tell one object from another.
 """
 
 import keyword
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+import unicodedata
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
 
 from cloister.core.capability import Capability
+from cloister.tools.prose import docstring, line
+from cloister.tools.schema import read_schema
+from cloister.tools.tree import (
+    UNKNOWN,
+    AliasType,
+    Arguments,
+    Constant,
+    Field,
+    ListOf,
+    MapOf,
+    Named,
+    Node,
+    OneOf,
+    Plain,
+    Tree,
+    TupleOf,
+    Unknown,
+    fits,
+    one_of,
+    options_of,
+)
 
-HEADER = "from typing import Any, Literal, NotRequired, TypedDict\n"
-_PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
-_MAX_DEPTH = 12
-_MAX_CLASSES = 40
-# Parts of one schema that are looked at; unions of unions multiply.
-_MAX_WORK = 2000
-
-Schema = Mapping[str, Any]
-
-
-class _Renderer:
-    """Renders the schemas of one capability; collects the TypedDicts that they need."""
-
-    def __init__(self, prefix: str, root: Schema) -> None:
-        self._prefix = prefix
-        self._root = root
-        self._defs: dict[str, str] = {}
-        self._work = 0
-        self.classes: list[str] = []
-
-    def type_of(self, schema: Any, hint: str, depth: int = 0) -> str:
-        self._work += 1
-        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or self._work > _MAX_WORK:
-            return "Any"
-        schema = cast(Schema, schema)
-        if "$ref" in schema:
-            return self._reference(str(schema["$ref"]), depth)
-        if "const" in schema:
-            return _literal([schema["const"]])
-        if isinstance(schema.get("enum"), list):
-            return _literal(cast("list[Any]", schema["enum"]))
-        for word in ("anyOf", "oneOf"):
-            options = schema.get(word)
-            if isinstance(options, list) and options:
-                return self._union(cast("list[Any]", options), hint, depth)
-        if isinstance(schema.get("allOf"), list) and len(cast("list[Any]", schema["allOf"])) == 1:
-            return self.type_of(cast("list[Any]", schema["allOf"])[0], hint, depth + 1)
-        kind = schema.get("type")
-        if isinstance(kind, list):
-            kinds = dict.fromkeys(one for one in cast("list[Any]", kind) if isinstance(one, str))
-            return self._union([{**schema, "type": one} for one in kinds], hint, depth)
-        if kind == "array":
-            return self._array(schema, hint, depth)
-        if kind == "object" or "properties" in schema:
-            return self._object(schema, hint, depth)
-        return _PLAIN.get(kind, "Any") if isinstance(kind, str) else "Any"
-
-    def _union(self, options: Sequence[Any], hint: str, depth: int) -> str:
-        parts = dict.fromkeys(self.type_of(option, f"{hint}_{n}", depth + 1) for n, option in enumerate(options[:20]))
-        return "Any" if "Any" in parts or not parts else " | ".join(parts)
-
-    def _array(self, schema: Schema, hint: str, depth: int) -> str:
-        prefix = schema.get("prefixItems")
-        if isinstance(prefix, list) and prefix and not schema.get("items"):
-            parts = [
-                self.type_of(item, f"{hint}_{n}", depth + 1) for n, item in enumerate(cast("list[Any]", prefix)[:20])
-            ]
-            return f"list[{' | '.join(dict.fromkeys(parts))}]"
-        return f"list[{self.type_of(schema.get('items'), hint + '_item', depth + 1)}]"
-
-    def _object(self, schema: Schema, hint: str, depth: int) -> str:
-        properties = schema.get("properties")
-        if not isinstance(properties, Mapping) or not properties:
-            extra = schema.get("additionalProperties")
-            return f"dict[str, {self.type_of(extra, hint + '_value', depth + 1)}]"
-        if len(self.classes) >= _MAX_CLASSES:
-            return "dict[str, Any]"
-        self.classes.append("")
-        at = len(self.classes) - 1
-        # Numbered: two properties, or two tools, may read alike once their names are joined.
-        name = f"{self._prefix}{_camel(hint)}_{at}"
-        required = _required(schema)
-        rows: list[str] = []
-        for key, value in cast("Mapping[str, Any]", properties).items():
-            made = self.type_of(value, f"{hint}_{key}", depth + 1)
-            rows.append(f"    {key!r}: {made if key in required else f'NotRequired[{made}]'},\n")
-        # The functional form takes any text as a key.
-        self.classes[at] = f"{name} = TypedDict({name!r}, {{\n{''.join(rows)}}})\n"
-        return name
-
-    def _reference(self, ref: str, depth: int) -> str:
-        if ref in self._defs:
-            return self._defs[ref]
-        if not ref.startswith("#/"):
-            return "Any"
-        target: Any = self._root
-        for part in ref[2:].split("/"):
-            part = part.replace("~1", "/").replace("~0", "~")
-            target = cast("Mapping[str, Any]", target).get(part) if isinstance(target, Mapping) else None
-        # A reference to what is being rendered is a recursive type, which a TypedDict call cannot say.
-        self._defs[ref] = "Any"
-        made = self.type_of(target, ref.rsplit("/", 1)[-1], depth + 1)
-        self._defs[ref] = made
-        return made
+_HOMES = {
+    "builtins": "bool dict float int list str tuple",
+    "collections.abc": "Mapping Sequence",
+    "typing": "Any Literal NotRequired",
+    "typing_extensions": "ReadOnly TypeAliasType TypedDict",
+}
+WORDS = {word: word for words in _HOMES.values() for word in words.split()}
+_PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
+_LONGEST_DOC = 2000
+_LONGEST_SIGNATURE = 4000
 
 
-def _required(schema: Schema) -> set[str]:
-    named = schema.get("required")
-    return {name for name in cast("list[Any]", named) if isinstance(name, str)} if isinstance(named, list) else set()
+def header(names: Container[str] = ()) -> str:
+    """The imports of a stub file that declares these names.
+
+    A tool may be called `list`: then that word means the tool in the whole file, and the type is reached another way.
+    """
+    out: list[str] = []
+    for home, words in _HOMES.items():
+        free = [word for word in words.split() if word not in names]
+        if len(free) < len(words.split()):
+            out.append(f"import {home} as _{home.replace('.', '_')}\n")
+        if home != "builtins" and free:
+            out.append(f"from {home} import {', '.join(free)}\n")
+    return "".join(out)
 
 
-def _literal(values: Sequence[Any]) -> str:
-    shown = [repr(value) for value in values[:50] if value is None or isinstance(value, (str, int, bool))]
-    return f"Literal[{', '.join(shown)}]" if shown and len(shown) == len(values) else "Any"
+HEADER = header()
 
 
-def _camel(text: str) -> str:
-    return "".join(part[:1].upper() + part[1:] for part in text.replace("-", "_").split("_") if part.isidentifier())
+def _vocabulary(names: Set[str]) -> Mapping[str, str]:
+    if WORDS.keys().isdisjoint(names):
+        return WORDS
+    said = dict(WORDS)
+    for home, words in _HOMES.items():
+        said |= {word: f"_{home.replace('.', '_')}.{word}" for word in words.split() if word in names}
+    return said
 
 
-def python_stub(capability: Capability) -> str:
-    """`async def` with its TypedDicts, for one capability."""
-    inputs = _Renderer(f"_{capability.name}_In", capability.input_schema)
-    outputs = _Renderer(f"_{capability.name}_Out", capability.output_schema)
-    result = outputs.type_of(capability.output_schema, "result")
-    head = signature_text(capability, inputs, result)
-    doc = f"    {capability.description[:2000]!r}\n" if capability.description else ""
-    return "".join([*inputs.classes, *outputs.classes, f"async {head}:\n{doc}    ...\n"])
+class _Python:
+    """Says the types of one tree. `given`: they are arguments, as against what a tool returns."""
+
+    def __init__(
+        self, tree: Tree, prefix: str = "", *, given: bool = False, names: Set[str] = frozenset[str]()
+    ) -> None:
+        self._tree = tree
+        self._given = given
+        self._say = _vocabulary(names)
+        self._names = [f"{prefix}{made.name}" for made in tree.types]
+        for at, name in enumerate(self._names):
+            while name in names:
+                name += "_"
+            self._names[at] = name
+
+    def type(self, node: Node) -> str:
+        say = self._say
+        match node:
+            case Unknown():
+                return say["Any"]
+            case Plain(kind):
+                return "None" if kind == "null" else say[_PLAIN[kind]]
+            case Constant() | OneOf():
+                return self._union(options_of(node))
+            case ListOf(item):
+                return self._list(item)
+            case MapOf(value):
+                return f"{say['Mapping' if self._given else 'dict']}[{say['str']}, {self.type(value)}]"
+            case TupleOf():
+                return self._tuple(node)
+            case Named(at):
+                plain = self._tree.plain(node)
+                return self._names[at] if plain is None else self.type(plain)
+
+    def _union(self, options: Sequence[Node]) -> str:
+        parts: list[str] = []
+        literals = [repr(o.value) for o in options if isinstance(o, Constant) and o.kind not in ("null", "number")]
+        for option in options:
+            match option:
+                case Constant("null" | "number" as kind):
+                    parts.append(self.type(Plain(kind)))
+                case Constant():
+                    parts.append(f"{self._say['Literal']}[{', '.join(literals)}]")
+                case _:
+                    parts.append(self.type(option))
+        return " | ".join(dict.fromkeys(parts))
+
+    def _list(self, item: Node) -> str:
+        word = "Sequence" if self._wide(item) else "list"
+        return f"{self._say[word]}[{self.type(item)}]"
+
+    def _wide(self, item: Node) -> bool:
+        return self._given and not self._tree.may_be_text(item)
+
+    def _tuple(self, node: TupleOf) -> str:
+        every = one_of(node.nodes())
+        if node.rest is not None or node.needed < len(node.items):
+            # Which item is which cannot be said, so a mixture that is returned is not checked.
+            return self._list(UNKNOWN if isinstance(every, OneOf) and not self._given else every)
+        if self._wide(every):
+            return self._list(every)
+        said = f"{self._say['tuple']}[{', '.join(self.type(item) for item in node.items)}]"
+        return f"{said} | {self._list(every)}" if self._given else said
+
+    # --- definitions --------------------------------------------------------------------------------------------------
+
+    def definitions(self, start: Iterable[Node]) -> list[str]:
+        """The types that these nodes need, defined."""
+        # Aliases first: pyright cannot read one that is mentioned before.
+        reached = sorted(self._tree.reach(start), key=lambda at: not isinstance(self._tree.types[at], AliasType))
+        return [self._definition(at) for at in reached]
+
+    def _definition(self, at: int) -> str:
+        name, made, say = self._names[at], self._tree.types[at], self._say
+        if isinstance(made, AliasType):
+            return f"{name} = {say['TypeAliasType']}({name!r}, {self.type(made.type)})\n"
+        more = "" if self._given else ", closed=True"
+        if made.rest is not None:
+            more = f", extra_items={self._held(made.rest)}"
+        doc = f"    {docstring(made.description)}\n" if made.description else ""
+        if all(_can_be_attribute(field.name) for field in made.fields):
+            rows = [f"    {field.name}: {self._field(field)}{_note(field)}\n" for field in made.fields]
+            return f"class {name}({say['TypedDict']}{more}):\n{doc}{''.join(rows)}"
+        # The other form takes any text as a key.
+        rows = [f"    {field.name!r}: {self._field(field)},{_note(field)}\n" for field in made.fields]
+        note = f"# {line(made.description)}\n" if made.description else ""
+        return f"{note}{name} = {say['TypedDict']}({name!r}, {{\n{''.join(rows)}}}{more})\n"
+
+    def _field(self, field: Field) -> str:
+        said = self._held(field.type)
+        return said if field.required else f"{self._say['NotRequired']}[{said}]"
+
+    def _held(self, node: Node) -> str:
+        said = self.type(node)
+        return f"{self._say['ReadOnly']}[{said}]" if self._given else said
+
+    # --- parameters ---------------------------------------------------------------------------------------------------
+
+    def parameters(self, found: Arguments | TupleOf | None) -> str:
+        match found:
+            case None:
+                return f"*args: {self._say['Any']}, **kwargs: {self._say['Any']}"
+            case TupleOf(items, needed, rest):
+                said = [
+                    f"arg{number}: {self.type(item)}{'' if number <= needed else ' = ...'}"
+                    for number, item in enumerate(items, 1)
+                ]
+                return ", ".join(
+                    [*said, *(["/"] if said else []), *([f"*args: {self.type(rest)}"] if rest is not None else [])]
+                )
+            case Arguments():
+                return self._named(found)
+
+    def _named(self, found: Arguments) -> str:
+        written = [field for field in found.fields if _can_be_parameter(field.name)]
+        rest = found.rest if len(written) == len(found.fields) else UNKNOWN
+        out: list[str] = []
+        optional = next((n for n, field in enumerate(written) if not field.required), len(written))
+        # A required one after an optional one: from there on all are given by name, in their own order.
+        star = optional if any(field.required for field in written[optional:]) else -1
+        for number, field in enumerate(written):
+            out += ["*"] if number == star else []
+            out.append(f"{field.name}: {self.type(field.type)}{'' if field.required else f' = {_default(field)}'}")
+        if rest is not None:
+            name = "kwargs"
+            while any(field.name == name for field in written):
+                name += "_"
+            out.append(f"**{name}: {self.type(rest)}")
+        return ", ".join(out)
 
 
-def signature_text(capability: Capability, renderer: _Renderer | None = None, result: str | None = None) -> str:
+def _default(field: Field) -> str:
+    return repr(field.default[0]) if field.default is not None and fits(field.default[0], field.type) else "..."
+
+
+def _can_be_parameter(name: str) -> bool:
+    plain = name.isidentifier() and not keyword.iskeyword(name) and name != "__debug__"
+    return plain and (name.isascii() or unicodedata.normalize("NFKC", name) == name)
+
+
+def _can_be_attribute(name: str) -> bool:
+    """Whether it can be written as an attribute of a class without meaning something else there."""
+    return name.isascii() and _can_be_parameter(name) and not name.startswith("__") and name not in WORDS
+
+
+def _note(field: Field) -> str:
+    return f"  # {line(field.description)}" if field.description else ""
+
+
+def _documentation(description: str, found: Arguments | TupleOf | None) -> str:
+    said = description[:_LONGEST_DOC].strip()
+    fields = found.fields if isinstance(found, Arguments) else ()
+    rows = [f"    {f.name}: {line(f.description)}" for f in fields if f.description and f.description not in said]
+    return "\n".join(
+        [*([said] if said else []), *(["", "Args:"] if said and rows else ["Args:"] if rows else []), *rows]
+    )
+
+
+def python_stub(capability: Capability, names: Set[str] | None = None) -> str:
+    """`async def` with the types that it needs. `names` are all that the same file declares."""
+    taken = names if names is not None else frozenset({capability.name})
+    made = read_schema(capability.output_schema)
+    given = read_schema(capability.input_schema, "Args", arguments=True, taken={found.name for found in made.types})
+    # A type's name has no underscore in it, so no two tools come to the same one.
+    prefix = f"_{capability.name}_"
+    result, arguments = _Python(made, prefix, names=taken), _Python(given, prefix, given=True, names=taken)
+    found = given.arguments()
+    lines = [*arguments.definitions(found.nodes() if found else []), *result.definitions([made.root])]
+    doc = _documentation(capability.description, found)
+    lines.append(f"async def {capability.name}({arguments.parameters(found)}) -> {result.type(made.root)}:")
+    lines.append(f"\n    {docstring(doc)}\n" if doc else " ...\n")
+    return "".join(lines)
+
+
+def signature_text(capability: Capability) -> str:
     """`def name(param: type = default) -> result`, as shown in hints."""
-    schema = capability.input_schema
-    renderer = renderer or _Renderer("", schema)
-    if result is None:
-        result = _Renderer("", capability.output_schema).type_of(capability.output_schema, "result")
-    properties = schema.get("properties")
-    if schema.get("type") != "object" or not isinstance(properties, Mapping):
-        return f"def {capability.name}(*args: Any) -> {result}"
-    required = _required(schema)
-    first: list[str] = []
-    later: list[str] = []
-    for name, value in cast("Mapping[str, Any]", properties).items():
-        if not name.isidentifier() or keyword.iskeyword(name):
-            return f"def {capability.name}(**kwargs: Any) -> {result}"
-        made = renderer.type_of(value, name)
-        if name in required:
-            first.append(f"{name}: {made}")
-        else:
-            default = cast("Mapping[str, Any]", value).get("default", ...) if isinstance(value, Mapping) else ...
-            shown = repr(default) if default is None or isinstance(default, (str, int, float, bool)) else "..."
-            later.append(f"{name}: {made} = {shown}")
-    return f"def {capability.name}({', '.join(first + later)}) -> {result}"
+    given = read_schema(capability.input_schema, "Args", arguments=True)
+    made = read_schema(capability.output_schema)
+    said = f"({_Python(given).parameters(given.arguments())}) -> {_Python(made).type(made.root)}"
+    return f"def {capability.name}{said if len(said) <= _LONGEST_SIGNATURE else '(*args: Any, **kwargs: Any) -> Any'}"
+
+
+__all__ = ["HEADER", "WORDS", "header", "python_stub", "signature_text"]

@@ -25,6 +25,8 @@ class Driver:
         self.cpu_ms = 2000.0
         self.wall_ms = 20_000.0
         self.max_calls = 1000
+        self.own: frozenset[str] = frozenset()
+        self.mark = ""
         self.heard = asyncio.Event()
 
     def turn(self) -> Turn:
@@ -32,7 +34,8 @@ class Driver:
             self.printed.append((stream, text))
             self.heard.set()
 
-        catalog = Catalog(self.names, signatures={"get_order": "get_order({order_id: string})"})
+        signatures = {"get_order": "get_order({order_id: string})"}
+        catalog = Catalog(self.names, signatures=signatures, own=self.own, mark=self.mark)
         return Turn(self.now_ms, self.wall_ms, self.cpu_ms, sink, catalog, self.max_calls)
 
     async def run(self, code: str, inputs: Mapping[str, Any] | None = None) -> Step:

@@ -55,3 +55,29 @@ console.log("after the call");
 verdict(answer)
 """,
 }
+
+# `refund` asks a person each time; the token is a handle here, whoever looks.
+REFUNDING = {
+    Language.PYTHON: """\
+token = secret("BANK_TOKEN")
+paid = []
+for order_id, cents in [("A7", 1250), ("B2", 99000)]:
+    try:
+        paid.append(await refund(order_id, cents, token))
+    except RuntimeError as error:
+        print(error)
+paid
+""",
+    Language.TYPESCRIPT: """\
+const token = secret("BANK_TOKEN");
+const paid: string[] = [];
+for (const [order_id, cents] of [["A7", 1250], ["B2", 99000]]) {
+  try {
+    paid.push(await tools.refund({ order_id, cents, token }));
+  } catch (error) {
+    console.log(error.message);
+  }
+}
+paid
+""",
+}

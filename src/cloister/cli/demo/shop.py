@@ -51,3 +51,21 @@ class Desk:
             return self._answer
 
         return [ask_manager]
+
+
+class Bank:
+    """Gives money back if a person allows it, and only for the right token. `told` is what it was really given."""
+
+    TOKEN = "tok_4f9a2c71d0"  # noqa: S105 - nobody's
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def tools(self) -> list[Tool]:
+        @tool(side_effect="write", idempotent=False, approval_policy="manual")
+        async def refund(order_id: str, cents: int, token: str) -> str:
+            """Give money back."""
+            self.told.append(token)
+            return f"{order_id}: {cents} cents, by the right of {token}"
+
+        return [refund]

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from cloister.app import Cloister
+from cloister.cli.demo.asking import ask_a_person
 from cloister.cli.demo.asleep import Woken, sleep_and_wake
 from cloister.cli.demo.programs import MISTAKEN, TOGETHER
 from cloister.cli.demo.shop import CALL_MS, Shop
@@ -21,7 +22,7 @@ _WARM_RUNS = 50
 
 
 def demo() -> int:
-    """A short tour: calls at once, an error caught before any effect, a program that sleeps in mid-call."""
+    """A short tour: calls at once, an error caught before any effect, programs that sleep in mid-call."""
     began = time.monotonic()
     stage = Stage()
     finished = run_interruptibly(_tour(stage))
@@ -38,6 +39,8 @@ async def _tour(stage: Stage) -> bool:
         for language in Language:
             woken[language] = await sleep_and_wake(stage, language, Path(scratch))
     went_well += [act.finished for act in woken.values()]
+    stage.heading("4. A person is asked, and the program sleeps until the answer")
+    went_well.append(await ask_a_person(stage))
     await _figures(stage, woken)
     return all(went_well)
 
@@ -76,7 +79,7 @@ async def _mistaken(stage: Stage) -> bool:
 
 
 async def _figures(stage: Stage, woken: dict[Language, Woken]) -> None:
-    stage.heading("4. What it costs")
+    stage.heading("5. What it costs")
     rows: list[tuple[str, ...]] = []
     async with Cloister() as cloister:
         for language, act in woken.items():

@@ -111,7 +111,7 @@ def _judge(finding: _Finding, defined: frozenset[str], catalog: Catalog, types: 
 
 def _signature_hint(close: str | None, catalog: Catalog) -> str:
     if close is None:
-        some = ", ".join(f"`{name}`" for name in sorted(catalog.names)[:10])
+        some = ", ".join(f"`{name}`" for name in sorted(catalog.names - catalog.own)[:10])
         return f"the tools here are {some}" if some else "this session has no tools"
     name = close.split("`")[1]
     signature = catalog.signatures.get(name)

@@ -28,6 +28,7 @@ from cloister.engines.monty.checker import Checker, context_after
 from cloister.engines.monty.lane import Lane
 from cloister.engines.monty.pending import Pending
 from cloister.engines.monty.seat import TROUBLE, Cabin, Desk
+from cloister.engines.monty.standins import SECRET, handle_for, stand_in
 from cloister.engines.monty.values import SMALL, WHOLE, arguments, outward
 from cloister.engines.warden import verdict_error
 from cloister.ports.engine import (
@@ -52,6 +53,8 @@ _NOTHING: dict[str, Any] = {}
 _WORD = re.compile(r"[A-Za-z_]\w*")
 # Ways to get at a name that is not written out, and the waits that are ours to keep.
 _OPAQUE = frozenset({"eval", "exec", "sleep"})
+# Calls of Cloister's own functions count toward no limit of the session, but nobody needs more of them at once.
+_MOST_OPEN = 10_000
 _SCANNED = 4096
 _CLEAN = Checked()
 
@@ -112,8 +115,10 @@ class MontyInterpreter:
         if starting and not self._checker.needed(program, turn.catalog, types):
             return _CLEAN
         found = await self._checker.check(program, turn, context=self._context, starting=starting)
-        defined = frozenset([name for name in found.unresolved if await self._is_defined(name)])
-        return found.judge(defined, turn.catalog, types)
+        defined = {name for name in found.unresolved if await self._is_defined(name)}
+        if turn.catalog.mark:
+            defined.add(SECRET)
+        return found.judge(frozenset(defined), turn.catalog, types)
 
     async def start(self, program: Program, turn: Turn) -> Step:
         self._code = program.code
@@ -269,8 +274,8 @@ class MontyInterpreter:
             match snapshot:
                 case monty.FunctionSnapshot():
                     if not snapshot.is_os_function:
-                        if pending.calls >= self._turn.max_calls and self._is_tool(snapshot):
-                            return self._fail(faults.too_many_calls(pending.calls), fatal=True)
+                        if (bound := self._bound_passed_by(snapshot.function_name)) is not None:
+                            return self._fail(faults.too_many_calls(bound), fatal=True)
                         snapshot = self._answer_call(snapshot)
                     elif snapshot.function_name != "time.sleep":
                         snapshot = self._answer_os(snapshot)
@@ -340,7 +345,7 @@ class MontyInterpreter:
             return True
         names, roots = self._roots
         if names is not catalog.names:
-            roots = frozenset(name.partition(".")[0] for name in catalog.names) | _OPAQUE
+            roots = frozenset(name.partition(".")[0] for name in catalog.names) | _OPAQUE | {SECRET}
             self._roots = (catalog.names, roots)
         # A long program is not worth the search: it is no small run.
         return len(code) > _SCANNED or not roots.isdisjoint(_WORD.findall(code))
@@ -364,20 +369,27 @@ class MontyInterpreter:
         return call
 
     def _answer_call(self, snapshot: Any) -> Any:
-        if not self._is_tool(snapshot):
-            message = f"name '{snapshot.function_name}' is not defined"
-            return snapshot.resume({"exc_type": "NameError", "message": message})
-        self._pending.calls += 1
+        name, catalog = snapshot.function_name, self._turn.catalog
+        if name not in catalog.names:
+            if name == SECRET and catalog.mark:
+                return snapshot.resume(handle_for(catalog.mark, snapshot.args, snapshot.kwargs))
+            return snapshot.resume({"exc_type": "NameError", "message": f"name '{name}' is not defined"})
+        if name not in catalog.own:
+            self._pending.calls += 1
         self._pending.numbers[snapshot.call_id] = (self._note(snapshot, "tool")).number
         return snapshot.resume(_FUTURE)
 
-    def _is_tool(self, snapshot: Any) -> bool:
-        return snapshot.function_name in self._turn.catalog.names
+    def _bound_passed_by(self, name: str) -> int | None:
+        """How many calls there may be, if one more of that name is too many."""
+        pending, catalog, most = self._pending, self._turn.catalog, self._turn.max_calls
+        if name in catalog.own:
+            return _MOST_OPEN if len(pending.waiting) >= _MOST_OPEN else None
+        return most if pending.calls >= most and name in catalog.names else None
 
     def _answer_name(self, snapshot: Any) -> Any:
-        name = snapshot.variable_name
-        if snapshot.object_id is None and name in self._turn.catalog.names:
-            return snapshot.resume(value=_stand_in(name))
+        name, catalog = snapshot.variable_name, self._turn.catalog
+        if snapshot.object_id is None and (name in catalog.names or (name == SECRET and catalog.mark)):
+            return snapshot.resume(value=stand_in(name))
         return snapshot.resume()
 
     def _answer_os(self, snapshot: Any) -> Any:
@@ -422,7 +434,7 @@ class MontyInterpreter:
         for full in catalog.names:
             namespace, dot, name = full.partition(".")
             if dot:
-                tree.setdefault(namespace, {})[name] = _stand_in(name)
+                tree.setdefault(namespace, {})[name] = stand_in(name)
         self._modules.update({space: monty.ExternalModule(tools) for space, tools in tree.items()})
 
     def _print(self, stream: Any, text: str) -> None:
@@ -476,13 +488,3 @@ def split(state: bytes) -> tuple[dict[str, Any], bytes]:
     except (struct.error, ValueError, AttributeError):
         raise SnapshotCorrupt("these bytes are not a state of the Python engine") from None
     return meta, state[_HEADER.size + size :]
-
-
-def _stand_in(name: str) -> Any:
-    """A host function that stands for a tool. Monty only reads its name; it is never called."""
-
-    def tool() -> None:
-        raise AssertionError("a stand-in is never called")
-
-    tool.__name__ = tool.__qualname__ = name
-    return tool

@@ -67,7 +67,7 @@ class Pending:
             "announced": sorted(self.announced & set(self.waiting)),
             "waiting": [[call.number, call.name, call.kind] for call in self.waiting.values()],
             # Arguments that were told already are in the record of whoever was told.
-            "unheard": [[call.number, list(call.args), dict(call.kwargs)] for call in unheard],
+            "unheard": [[c.number, list(c.args), dict(c.kwargs), c.size, _said(c.refused)] for c in unheard],
             "blocking": self.blocking,
         }
 
@@ -78,8 +78,13 @@ class Pending:
         pending.numbers = dict(data["numbers"])
         pending.announced = set(data["announced"])
         pending.blocking = data["blocking"]
-        told = {number: (args, kwargs) for number, args, kwargs in data["unheard"]}
+        unheard: dict[int, list[Any]] = {number: rest for number, *rest in data["unheard"]}
         for number, name, kind in data["waiting"]:
-            args, kwargs = told.get(number, ((), {}))
-            pending.waiting[number] = Call(number, name, tuple(args), kwargs, kind)
+            args, kwargs, size, said = unheard.get(number, [(), {}, 0, None])
+            refused = ErrorObject(*said) if said is not None else None
+            pending.waiting[number] = Call(number, name, tuple(args), kwargs, kind, refused, size)
         return pending
+
+
+def _said(refused: ErrorObject | None) -> list[str | None] | None:
+    return [refused.code, refused.message, refused.hint] if refused is not None else None

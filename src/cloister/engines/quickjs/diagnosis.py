@@ -19,7 +19,7 @@ Diagnostic: TypeAlias = dict[str, Any]
 PREFIX = "\n"
 # How a name stands on the guest's global object.
 ABSENT, OURS, THEIRS = range(3)
-_BUILT_IN = ("print", "sleep")
+_BUILT_IN = ("print", "secret", "sleep")
 _FRAMES = 32
 _WORD = re.compile(r"[\w$]+")
 _UNDEFINED = re.compile(r"ReferenceError: '?([\w$]+)'? is not defined")

@@ -28,7 +28,7 @@ class QuickJSInterpreter:
         self.worker = worker
         self._checker = checker
         self._on_close = on_close
-        self._told: frozenset[str] | None = None
+        self._told: tuple[frozenset[str], frozenset[str], str] | None = None
         # A fatal step leaves no namespace behind, whether or not its worker lives.
         self._gone = False
         self._closed = False
@@ -71,6 +71,7 @@ class QuickJSInterpreter:
                 "wall_ms": turn.wall_ms,
                 "suspects": suspects,
                 "inputs": list(program.inputs),
+                "secret": bool(turn.catalog.mark),
             },
         )
         async with self._one:
@@ -132,15 +133,18 @@ class QuickJSInterpreter:
         return True
 
     def _head(self, turn: Turn) -> dict[str, Any]:
-        names = turn.catalog.names
-        news = None if names == self._told else sorted(names)
-        self._told = names
+        catalog = turn.catalog
+        now = (catalog.names, catalog.own, catalog.mark)
+        news = None
+        if now != self._told:
+            news = {"names": sorted(catalog.names), "own": sorted(catalog.own), "mark": catalog.mark}
+            self._told = now
         return {
             "now_ms": turn.now_ms,
             "cpu_ms": turn.cpu_ms,
             "wall_ms": turn.wall_ms,
             "calls": turn.max_calls,
-            "names": news,
+            "catalog": news,
         }
 
     async def _step(self, frame: bytes, turn: Turn) -> Step:

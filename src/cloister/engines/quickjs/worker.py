@@ -87,24 +87,30 @@ class Session:
         self.guest.on_output, self.guest.on_idle = outbox.add, outbox.idle
         self.promise = 0
         self.names: frozenset[str] = frozenset()
+        self.mark = ""
         self._news = "null"
 
     def budget(self, head: dict[str, Any]) -> None:
         self.guest.budget = Budget(head["now_ms"], head["cpu_ms"], head["wall_ms"], self.memory)
 
-    def guilty(self, suspected: list[diagnosis.Diagnostic], inputs: list[str]) -> list[diagnosis.Diagnostic]:
+    def guilty(
+        self, suspected: list[diagnosis.Diagnostic], inputs: list[str], *, secret: bool
+    ) -> list[diagnosis.Diagnostic]:
         def standing(names: list[str]) -> list[int]:
-            told = json.loads(self.guest.ask(STANDING, json.dumps(names)))
-            return [diagnosis.THEIRS if name in inputs else n for name, n in zip(names, told, strict=True)]
+            told = dict(zip(names, json.loads(self.guest.ask(STANDING, json.dumps(names))), strict=True))
+            if secret and told.get("secret") == diagnosis.ABSENT:
+                # The guest hears of it when the cell begins.
+                told["secret"] = diagnosis.OURS
+            return [diagnosis.THEIRS if name in inputs else told[name] for name in names]
 
         return diagnosis.guilty(suspected, standing)
 
-    def learn(self, names: list[str] | None) -> None:
+    def learn(self, catalog: dict[str, Any] | None) -> None:
         """Take note of the catalog; None when it is as it was."""
-        if names is not None:
-            self.names = frozenset(names)
-            # With spaces on both sides, so that each name is found between two of them.
-            self._news = json.dumps(f" {' '.join(names)} " if names else " ")
+        if catalog is not None:
+            self.names, self.mark = frozenset(catalog["names"]), catalog["mark"]
+            told = {"names": _listed(catalog["names"]), "own": _listed(catalog["own"]), "mark": self.mark}
+            self._news = json.dumps(told)
 
     def news(self) -> str:
         """The catalog as the guest is told of it, once."""
@@ -120,6 +126,11 @@ class Session:
         if self.guest.memory_bytes > self.memory:
             raise Stop("MEMORY_EXCEEDED")
         return placed(report) if report.startswith(b'{"error"') else report
+
+
+def _listed(names: list[str]) -> str:
+    # With spaces on both sides, so that each name is found between two of them.
+    return f" {' '.join(names)} " if names else " "
 
 
 def placed(report: bytes, *, compiling: bool = False) -> bytes:
@@ -228,7 +239,7 @@ class Worker:
         if self._session is None:
             return _checked([], [])
         self._session.budget(head)
-        return _checked(self._session.guilty(head["suspects"], head["inputs"]), [])
+        return _checked(self._session.guilty(head["suspects"], head["inputs"], secret=head["secret"]), [])
 
     def _compile(self, code: str, meta: str) -> list[diagnosis.Diagnostic]:
         """Whether QuickJS takes the code, tried in a guest of its own that never gets to run it."""
@@ -271,9 +282,10 @@ class Worker:
     def _start(self, session: Session, head: dict[str, Any], inputs: str) -> bytes:
         self._outbox.total = 0
         found, erased = _examine(head["code"])
-        session.learn(head["names"])
+        session.learn(head["catalog"])
         if not found and erased is not None:
-            found = session.guilty(diagnosis.suspects(erased, session.names), head["inputs"])
+            suspected = diagnosis.suspects(erased, session.names)
+            found = session.guilty(suspected, head["inputs"], secret=bool(session.mark))
         if found or erased is None:
             return json.dumps({"rejected": found}).encode("utf-8", "replace")
         meta = diagnosis.remember(erased)
@@ -302,11 +314,11 @@ def _checked(found: list[diagnosis.Diagnostic], suspected: list[diagnosis.Diagno
     return frames.pack(frames.CHECKED, json.dumps(told).encode("utf-8", "replace"))
 
 
-def _beginning(names: str, mentioned: list[str], inputs: str, bigs: str, meta: str, value: bool, calls: int) -> str:
+def _beginning(catalog: str, mentioned: list[str], inputs: str, bigs: str, meta: str, value: bool, calls: int) -> str:
     """What the guest is told before a cell runs. `inputs` is the host's own JSON, passed on unread."""
     flag, globals_, kept = "true" if value else "false", json.dumps(mentioned), json.dumps(meta)
     return (
-        f'{{"names":{names},"mentioned":{globals_},"inputs":{inputs},"bigs":{bigs},'
+        f'{{"catalog":{catalog},"mentioned":{globals_},"inputs":{inputs},"bigs":{bigs},'
         f'"meta":{kept},"value":{flag},"calls":{calls}}}'
     )
 
@@ -314,9 +326,9 @@ def _beginning(names: str, mentioned: list[str], inputs: str, bigs: str, meta: s
 def _resume(session: Session, head: dict[str, Any], settled: str) -> bytes:
     if session.promise == 0:
         raise GuestCrashed("nothing is suspended")
-    session.learn(head["names"])
-    names, bigs = session.news(), json.dumps(head["bigs"])
-    given = f'{{"settled":{settled},"bigs":{bigs},"names":{names},"calls":{head["calls"]}}}'
+    session.learn(head["catalog"])
+    catalog, bigs = session.news(), json.dumps(head["bigs"])
+    given = f'{{"settled":{settled},"bigs":{bigs},"catalog":{catalog},"calls":{head["calls"]}}}'
     if refused := session.guest.ask(SETTLE, given):
         return placed(refused)
     return session.step()

@@ -40,6 +40,7 @@ CATALOG = Catalog(
     modules={"shop": "from typing import Any\nasync def buy(item: str) -> Any: ...\n"},
     signatures={"get_order": "get_order(order_id: str) -> dict"},
     revision="conformance",
+    mark="q7w3e9r5t1y8u2i6o4p0",
 )
 
 
@@ -83,6 +84,7 @@ class Seen:
     calls: list[Call] = field(default_factory=list[Call])
     printed: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     limits: SessionLimits = ROOMY
+    catalog: Catalog = CATALOG
 
     @property
     def value(self) -> Any:
@@ -140,13 +142,14 @@ class Lab:
     ) -> Seen:
         """Start a program and stop at its first wait."""
         program = Program(text.of(self.language), inputs or {})
-        seen = Seen(Finished(None), limits=limits)
+        seen = Seen(Finished(None), limits=limits, catalog=catalog)
         seen.step = await interpreter.start(program, self.turn(seen, limits=limits, catalog=catalog))
         seen.calls.extend(seen.step.calls)
         return seen
 
     async def settle(self, interpreter: Interpreter, seen: Seen, settlements: Sequence[Settlement]) -> Seen:
-        seen.step = await interpreter.resume(settlements, self.turn(seen, limits=seen.limits))
+        turn = self.turn(seen, limits=seen.limits, catalog=seen.catalog)
+        seen.step = await interpreter.resume(settlements, turn)
         seen.calls.extend(seen.step.calls)
         return seen
 
@@ -166,25 +169,29 @@ class Lab:
         inputs: Mapping[str, Any] | None = None,
         limits: SessionLimits = ROOMY,
         answers: Answer = answer,
+        catalog: Catalog = CATALOG,
     ) -> Seen:
         """Run programs one after the other in one fresh namespace; what the last one did comes back."""
         interpreter = await self.open(limits=limits)
         try:
             seen = Seen(Finished(None))
             for text in texts:
-                seen = await self.start(interpreter, text, inputs=inputs, limits=limits)
+                seen = await self.start(interpreter, text, inputs=inputs, limits=limits, catalog=catalog)
                 seen = await self.finish(interpreter, seen, answers)
             return seen
         finally:
             await interpreter.close()
 
-    async def check(self, text: Text, *before: Text, types: TypeCheck = TypeCheck.WARN) -> Checked:
+    async def check(
+        self, text: Text, *before: Text, types: TypeCheck = TypeCheck.WARN, catalog: Catalog = CATALOG
+    ) -> Checked:
         """What a full check says of a program, after others ran."""
         interpreter = await self.open()
         try:
             for earlier in before:
                 await self.finish(interpreter, await self.start(interpreter, earlier))
-            return await interpreter.check(Program(text.of(self.language)), types, self.turn(), starting=False)
+            turn = self.turn(catalog=catalog)
+            return await interpreter.check(Program(text.of(self.language)), types, turn, starting=False)
         finally:
             await interpreter.close()
 

@@ -34,7 +34,7 @@ const argumentsText = (args) => {
 };
 
 const note = (name, args) => {
-  if (++toolCalls > maxCalls) overspend();
+  if (!isOwn(name) && ++toolCalls > maxCalls) overspend();
   const { frames, stack } = sites();
   let piece = '"name":' + text(name) + ",";
   try {

@@ -99,13 +99,13 @@ return [
   },
   // begin: a cell is about to run
   (given) => {
-    const { names, mentioned, inputs, bigs, meta: place, value, calls } = parse(given);
+    const { catalog: news, mentioned, inputs, bigs, meta: place, value, calls } = parse(given);
     forget();
     // QuickJS itself hands over a cell's result by assigning to `value`, and asks it for `then`.
     deleteProperty(ObjectProto, "value");
     deleteProperty(ObjectProto, "then");
     made = 0; toolCalls = 0; maxCalls = calls; meta = place; wantsValue = value;
-    if (names !== null) install(names);
+    if (news !== null) install(news);
     for (let i = 0; i < mentioned.length; i++) offer(mentioned[i]);
     if (bigs) restore(inputs, bigs);
     const keys = enumerableKeys(inputs);
@@ -118,9 +118,9 @@ return [
   },
   // settle: answers to pending calls, in the order in which they came
   (given) => {
-    const { settled, bigs, names, calls } = parse(given);
+    const { settled, bigs, catalog: news, calls } = parse(given);
     maxCalls = calls;
-    if (names !== null) install(names);
+    if (news !== null) install(news);
     if (bigs) restore(settled, bigs);
     for (let i = 0; i < settled.length; i++) {
       const answer = settled[i], record = mapGet(pending, answer.number);

@@ -6,12 +6,15 @@ const isOurs = (value) => isObject(value) && weakHas(ours, value);
 
 // All names in one text, " get_order shop.buy ": a function for each would be most of a small program's image.
 let catalog = " ";
+let ownNames = " ";       // those of them that are Cloister's own, and do not count
+let mark = "";            // the session's, in every handle of a secret
 let table = create(null); // those that somebody asked for
 let installed = list();   // global names that stand for something of the catalog
 const builtin = { __proto__: null };
 
 const known = () => split(slice(catalog, 1, -1), " ");
 const isTool = (name) => indexOf(name, " ") < 0 && indexOf(catalog, " " + name + " ") >= 0;
+const isOwn = (name) => indexOf(ownNames, " " + name + " ") >= 0;
 const isSpace = (name) => name !== "" && indexOf(name, " ") < 0 && indexOf(catalog, " " + name + ".") >= 0;
 
 const toolNamed = (name) => {
@@ -85,7 +88,36 @@ const offer = (name) => {
   installed[installed.length] = name;
 };
 
-const install = (names) => {
+// `secret("NAME")` gives a handle: text that stands for a value which programs never see.
+const isSecretName = (name) => {
+  if (typeof name !== "string" || name.length === 0 || name.length > 64) return false;
+  for (let i = 0; i < name.length; i++) {
+    const c = codeAt(name, i), lower = c | 32;
+    if (!(lower >= 97 && lower <= 122 || c === 95 || i > 0 && c >= 48 && c <= 57)) return false;
+  }
+  return true;
+};
+const secret = function (name) {
+  if (arguments.length !== 1 || !isSecretName(name)) {
+    // What was given is not repeated: it may be the value itself, by mistake.
+    throw new PTypeError(
+      "secret() takes the name of a secret: up to 64 letters, digits and underscores, and no digit first");
+  }
+  return "secret." + mark + "." + name + ".";
+};
+weakSet(ours, secret, true);
+
+const stamp = (given) => {
+  mark = given;
+  builtin.secret = mark === "" ? undefined : secret;
+  if (mark === "" && own(G, "secret") === secret) deleteProperty(G, "secret");
+  // A program's own variable wins.
+  if (mark !== "" && getOwnPropertyDescriptor(G, "secret") === undefined) hidden(G, "secret", secret);
+};
+
+const install = ({ names, own: cloisters, mark: given }) => {
+  ownNames = cloisters;
+  if (given !== mark) stamp(given);
   if (names === catalog) return;
   const before = installed;
   catalog = names; table = create(null); installed = list();

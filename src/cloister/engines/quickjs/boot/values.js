@@ -7,7 +7,7 @@ const refuse = (code, message, hint) => {
   weakSet(refusals, refusal, { __proto__: null, code, message, hint });
   return refusal;
 };
-const tooLarge = (message) => refuse("RESULT_TOO_LARGE", message, "return a summary, or write the data to a file");
+const tooLarge = (message) => refuse("RESULT_TOO_LARGE", message, "make it smaller: a summary, or a part at a time");
 const unwritable = (message, hint) => refuse("RESULT_NOT_SERIALIZABLE", message, hint);
 const refusalOf = (thrown) => {
   const found = typeof thrown === "object" && thrown !== null ? weakGet(refusals, thrown) : undefined;

@@ -1,0 +1,100 @@
+"""One call on its way through the gate: what is known of it so far, and what came of it."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from cloister.core.approval import Approval
+from cloister.core.call import CallStatus, ExternalCallRecord
+from cloister.core.capability import SideEffect
+from cloister.core.diagnostic import ErrorObject
+from cloister.core.digest import digest_json
+from cloister.core.language import Language
+from cloister.core.value import Json
+from cloister.gate.budget import Budget
+from cloister.ports.engine import Call, Settlement
+from cloister.ports.journal import call_key
+from cloister.tools.tool import Bound, Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The session that a gate belongs to, as rules and records see it."""
+
+    session_id: str
+    language: Language = Language.PYTHON
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The cell that calls, and what it may still call. A direct call of the host is a cell of one call."""
+
+    cell_id: str
+    budget: Budget
+    # It goes on from a snapshot: calls that it makes may have been made before, under the same keys.
+    woke: bool = False
+
+
+@dataclass(slots=True)
+class Passage:
+    call: Call
+    call_id: str
+    caller: Caller
+    # Time in the gate; the wait for a person does not count.
+    spent: float = 0.0
+    entered: float = field(default_factory=time.monotonic)
+    tool: Tool | None = None
+    # Bound to names or positions, with handles in the place of secrets.
+    arguments: Json = None
+    size: int = 0
+    has_secrets: bool = False
+    bound: Bound | None = None
+    request_digest: str = ""
+    notes: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def name(self) -> str:
+        return self.tool.full_name if self.tool is not None else self.call.name
+
+    @property
+    def key(self) -> str:
+        return call_key(self.caller.cell_id, self.call.number)
+
+    def pause(self) -> None:
+        self.spent += time.monotonic() - self.entered
+
+    def record(
+        self, status: CallStatus, *, response_digest: str | None = None, error: ErrorObject | None = None
+    ) -> ExternalCallRecord:
+        return ExternalCallRecord(
+            id=self.call_id,
+            name=self.name,
+            side_effect=self.tool.side_effect if self.tool is not None else SideEffect.NONE,
+            duration_ms=round((self.spent + time.monotonic() - self.entered) * 1000, 3),
+            status=status,
+            # A request that was refused unread has the digest of its name: there is nothing else to vouch for.
+            request_digest=self.request_digest or digest_json([self.call.name]),
+            response_digest=response_digest,
+            error=error,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    settlement: Settlement
+    # None for Cloister's own functions: nothing left the cell.
+    record: ExternalCallRecord | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The call waits for a person. It has not been made."""
+
+    passage: Passage
+    approval: Approval
+    record: ExternalCallRecord
+
+
+Passed: TypeAlias = Outcome | Asked

@@ -1,0 +1,83 @@
+"""What a run comes back with: the cell's output, calls and ending as one result, scrubbed of secrets."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cloister.cells.runner import Cell
+from cloister.core.approval import Approval
+from cloister.core.codes import RunStatus, status_of
+from cloister.core.diagnostic import Diagnostic
+from cloister.core.run import Metrics, RunResult
+from cloister.gate import Handles
+from cloister.sessions.driver import Ended
+from cloister.sessions.notes import cut, forgotten, not_awaited, rolled_back, with_hint
+
+
+class Reporter:
+    def __init__(self, handles: Handles) -> None:
+        self._handles = handles
+
+    def ended(self, cell: Cell, ended: Ended, duration_ms: float, *, cells_forgotten: int) -> RunResult:
+        ending = ended.ending
+        extra = list(ended.diagnostics)
+        cell.output.finish()
+        if cell.output.dropped:
+            extra.append(cut(cell.output.dropped))
+        if ending.lost:
+            extra.append(rolled_back())
+        if cells_forgotten:
+            extra.append(forgotten(cells_forgotten))
+        extra += [not_awaited(name) for name in ending.never_awaited]
+        error = with_hint(ending.error) if ending.error is not None else None
+        result = RunResult(
+            status=status_of(error.code) if error is not None else RunStatus.OK,
+            cell_id=cell.id,
+            result=ending.value,
+            diagnostics=tuple(extra),
+            error=error,
+        )
+        return self._scrubbed(self._with_cell(result, cell, duration_ms))
+
+    def waiting(
+        self, cell: Cell, approvals: Sequence[Approval], diagnostics: tuple[Diagnostic, ...], duration_ms: float
+    ) -> RunResult:
+        result = RunResult(
+            status=RunStatus.WAITING_FOR_APPROVAL,
+            cell_id=cell.id,
+            diagnostics=diagnostics,
+            approvals=tuple(approvals),
+        )
+        return self._scrubbed(self._with_cell(result, cell, duration_ms))
+
+    def _with_cell(self, result: RunResult, cell: Cell, duration_ms: float) -> RunResult:
+        records = tuple(cell.records[number] for number in sorted(cell.records))
+        return replace(
+            result,
+            # Of an ended cell nothing is held back any more.
+            stdout=cell.output.so_far("stdout"),
+            stderr=cell.output.so_far("stderr"),
+            external_calls=records,
+            metrics=Metrics(
+                duration_ms=duration_ms,
+                cpu_ms=round(cell.cpu_ms, 3),
+                memory_peak_bytes=cell.memory_peak_bytes,
+                instructions=cell.instructions,
+                external_calls_count=len(records),
+            ),
+        )
+
+    def _scrubbed(self, result: RunResult) -> RunResult:
+        """Output was scrubbed as it was printed and calls as they were settled; this is for what a program puts
+        together from pieces."""
+        redactor = self._handles.redactor()
+        if not redactor:
+            return result
+        return replace(
+            result,
+            result=redactor.value(result.result),
+            error=redactor.error(result.error) if result.error is not None else None,
+            diagnostics=tuple(
+                replace(note, message=redactor.text(note.message), hint=note.hint and redactor.text(note.hint))
+                for note in result.diagnostics
+            ),
+        )
