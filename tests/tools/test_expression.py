@@ -251,6 +251,41 @@ def test_pattern_that_is_not_valid_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    "pattern",
+    [
+        "[ab]*a[ab]{297}",
+        "^(?i)(?:ab|c){60}$",
+        "[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}",
+        "(?:[0-9]{1,3}[.]){3}[0-9]{1,3}",
+        "a{4,}[{}]{20}",
+        "[[:alpha:]]{256}",
+        "[\\\\]]{150}",
+    ],
+)
+def test_pattern_may_count(pattern: str) -> None:
+    assert Rule.compile(f"args.a.matches('{pattern}')")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "[ab]*a[ab]{299}",
+        "(?:(?:a|b){20}){20}",
+        "((a{10}){10}){10}",
+        "(abc){101}",
+        "a{1,301}",
+        "(?x)a{ 1, 301 }",
+        "a" * 301,
+        r"[\\]]{301}",
+    ],
+)
+def test_pattern_that_would_make_much_work_of_every_character_is_refused(pattern: str) -> None:
+    reason, hint = refusal(f"args.a.matches('{pattern}')")
+    assert reason == f"the pattern '{pattern}' is longer than 300 with its repetitions spelled out"
+    assert hint == "use + or *, and size() for the length"
+
+
+@pytest.mark.parametrize(
     "source",
     [
         '"pay" in calls.by_name',

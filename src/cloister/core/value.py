@@ -15,6 +15,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePath
 from typing import Any, TypeAlias, cast
 
@@ -136,19 +137,24 @@ class _Walk:
             raise _too_deep(self._bounds)
         if key in self._path:
             raise _unserializable("the value contains itself", "JSON has no way to write a circular value")
-        self._seen += len(value)
+        is_object = type(value) is dict or isinstance(value, Mapping)
+        parts: Any = value.items() if is_object else value
+        if type(value) not in _CONTAINERS:
+            # Of a class of its own: neither its length nor that it ends need be true.
+            parts = list(islice(parts, self._bounds.nodes + 1))
+        self._seen += len(parts)
         if self._seen > self._bounds.nodes:
             raise _too_large(f"the value has more than {self._bounds.nodes} parts")
-        if type(value) is dict or isinstance(value, Mapping):
-            return self._object(value, key, depth)
-        return self._array(value, key, depth)
+        if is_object:
+            return self._object(value, parts, key, depth)
+        return self._array(value, parts, key, depth)
 
-    def _array(self, value: Any, key: int, depth: int) -> _Done:
+    def _array(self, value: Any, parts: Any, key: int, depth: int) -> _Done:
         made: Any
         nodes, size, height = 1, 2, 0
         out: list[Any] = []
         same = self._keep and type(value) is list
-        for part in cast("list[Any]", value):
+        for part in parts:
             if type(part) is int and -_EXACT < part < _EXACT:
                 made, n, s = part, 1, part.bit_length() // 3 + 2
             elif _is_container(part):
@@ -164,12 +170,12 @@ class _Walk:
             size += s + 1
         return self._finish(value, key, (cast("Any", value if same else out), nodes, size, height + 1))
 
-    def _object(self, value: Any, key: int, depth: int) -> _Done:
+    def _object(self, value: Any, parts: Any, key: int, depth: int) -> _Done:
         made: Any
         nodes, size, height = 1, 2, 0
         out: dict[str, Any] = {}
         same, count = self._keep and type(value) is dict, 0
-        for name, part in cast("Mapping[Any, Any]", value).items():
+        for name, part in parts:
             if _is_container(part):
                 self._path.add(key)
                 made, n, s, h = self._container(part, depth + 1)
@@ -212,7 +218,12 @@ def _too_deep(bounds: Bounds) -> ValueRefused:
 
 
 def _text_size(text: str) -> int:
-    return len(text) + 2 if text.isascii() else len(text.encode("utf-8", "surrogatepass")) + 2
+    if text.isascii():
+        return len(text) + 2
+    try:
+        return len(text.encode()) + 2
+    except UnicodeEncodeError:
+        raise _unserializable("a text has half a surrogate pair in it", "JSON is Unicode: replace it") from None
 
 
 def _number_size(value: Any) -> int:

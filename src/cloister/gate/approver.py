@@ -64,8 +64,8 @@ class Inquiries:
                 raise
             # Nobody cancelled this question: something inside the approver was cancelled, and that is its failure.
             _failed(approval, error)
-        # Containment: an approver is the host's code.
-        except Exception as error:  # noqa: BLE001
+        # Containment: an approver is the host's code. A task that ends with SystemExit ends its whole loop.
+        except BaseException as error:  # noqa: BLE001
             _failed(approval, error)
 
 

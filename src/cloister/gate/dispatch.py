@@ -24,7 +24,7 @@ class ToolBroke(Exception):
     """A tool failed in a way that it did not choose. What `error` says is the host's, and not the program's."""
 
     def __init__(self, error: BaseException) -> None:
-        super().__init__(type(error).__name__)
+        super().__init__("a tool broke")
         self.error = error
 
 

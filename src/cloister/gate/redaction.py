@@ -5,7 +5,6 @@ stands afterwards. What has no value in it comes back as the same object.
 """
 
 import threading
-import traceback
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import replace
@@ -77,10 +76,6 @@ class Redactor:
         if (code, message, hint) == (error.code, error.message, error.hint):
             return error
         return replace(error, code=code, message=message, hint=hint)
-
-    def traceback(self, error: BaseException) -> str:
-        """For logs, in the place of `exc_info`: what an exception says may quote what a tool was given."""
-        return self.text("".join(traceback.format_exception(error)))
 
     def stream(self) -> "Stream":
         return Stream(self)

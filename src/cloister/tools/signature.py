@@ -17,14 +17,12 @@ from cloister.tools.recursion import branches, is_endless
 from cloister.tools.unwrap import unwrap
 from cloister.tools.wording import json_path, kind_of, unknown
 
-_LONGEST = 300
-
 
 class BadArguments(ValueError):
     """A program's arguments that do not fit. `path` is where, as a JSON path."""
 
     def __init__(self, message: str, path: str = "$") -> None:
-        super().__init__(message if len(message) <= _LONGEST else f"{message[: _LONGEST - 3]}...")
+        super().__init__(message)
         self.path = path
 
 
