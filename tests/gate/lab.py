@@ -85,4 +85,4 @@ class Lab:
 
     def handle(self, name: str) -> str:
         """What `secret(name)` gives a program here."""
-        return f"secret.{MARK}.{name}."
+        return f"~secret.{MARK}.{name}."

@@ -184,15 +184,15 @@ def test_names_are_found_wherever_they_stand() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "secret.TOKEN.",
-        "secret..TOKEN.",
+        "~secret.TOKEN.",
+        "~secret..TOKEN.",
         handle("another0mark0another", "TOKEN"),
         TOKEN[:-1],
         TOKEN[1:],
         TOKEN.upper(),
-        f"secret.{MARK}.1A.",
-        f"secret.{MARK}.{'x' * 65}.",
-        f"secret.{MARK}.A-B.",
+        f"~secret.{MARK}.1A.",
+        f"~secret.{MARK}.{'x' * 65}.",
+        f"~secret.{MARK}.A-B.",
     ],
 )
 def test_what_only_looks_like_a_handle_stays_text(text: str) -> None:

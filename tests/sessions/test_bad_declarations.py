@@ -195,6 +195,17 @@ async def test_name_that_is_taken_is_refused_and_the_first_tool_stays(house: Hou
         assert value(await session.run("await give(5)")) == 5
 
 
+@pytest.mark.parametrize(("function", "reason", "fix"), SIGNATURES, ids=lambda it: getattr(it, "__name__", ""))
+async def test_late_tool_that_no_program_could_call_is_refused_and_the_session_goes_on(
+    house: House, function: Callable[..., Any], reason: str, fix: str
+) -> None:
+    async with await house.open("python") as session:
+        before = session.tools.names(), session.tools.generation
+        _refused(lambda: session.tools.register(function), reason, fix)
+        assert (session.tools.names(), session.tools.generation) == before
+        assert value(await session.run("await give(5)")) == 5
+
+
 @pytest.mark.parametrize("name", ["get-order", "class", "get.order", 5])
 def test_name_that_cannot_be_written_is_refused(name: Any) -> None:
     with pytest.raises(InvalidToolName, match=f"{name}"):

@@ -568,7 +568,7 @@ async def test_tool_is_called_by_its_full_name_and_no_other(house: House, way: s
 
 
 @enforces("Capability.name", "Capability.namespace")
-@pytest.mark.parametrize("name", ["get-order", " ", "9lives", "class", "naïve", "a.b"])
+@pytest.mark.parametrize("name", ["get-order", "", " ", "9lives", "class", "naïve", "a.b"])
 def test_name_that_no_program_could_write_is_refused(name: str) -> None:
     def give() -> None: ...
 

@@ -604,3 +604,22 @@ async def test_session_in_use_has_a_worker_and_a_resting_one_may_have_none(clois
     assert session.worker_pid is None
     await session.run("1")
     assert session.worker_pid is not None
+
+
+@pytest.mark.parametrize("language", ["python", "typescript"])
+async def test_call_beside_one_that_failed_is_not_called_never_awaited(cloister: Cloister, language: str) -> None:
+    door = Door()
+
+    async def fail() -> None:
+        await door.until_knocked()
+        raise ToolError("NOPE", "no")
+
+    code = {
+        "python": "import asyncio\nawait asyncio.gather(knock(1), fail())",
+        "typescript": "await Promise.all([tools.knock({n: 1}), tools.fail()])",
+    }
+    session = await cloister.open_session(f"beside_{language}", language=language, tools=[door.tool, Tool(fail)])
+    result = await session.run(code[language])
+    assert result.error is not None
+    assert result.error.code == "NOPE"
+    assert "CALL_NOT_AWAITED" not in codes(result)

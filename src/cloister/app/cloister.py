@@ -64,7 +64,7 @@ class Cloister:
         self._policy.check(_by_name(self._tools))
         self._hooks = Hooks.parse(hooks)
         self._secrets = MemorySecrets.parse(secrets or {})
-        self._limits = limits or SessionLimits()
+        self._limits = _check_limits(limits) or SessionLimits()
         self._type_check = _parse_type_check(type_check)
         if workers is not None and (type(workers) is not int or workers < 1):
             raise InvalidInput(f"workers must be a whole number of at least 1, not {workers!r}")
@@ -120,7 +120,7 @@ class Cloister:
         options = SessionOptions(
             id=self._free_id(session_id),
             language=parse_language(language),
-            limits=limits or self._limits,
+            limits=_check_limits(limits) or self._limits,
             type_check=self._type_check if type_check is None else _parse_type_check(type_check),
             title=title,
             labels=dict(labels or {}),
@@ -309,6 +309,14 @@ def _engine_version(language: Language) -> str:
     from cloister.app.engines import make_engine
 
     return make_engine(language, workers=1, require_confinement=False).version
+
+
+def _check_limits(limits: object) -> SessionLimits | None:
+    if limits is None or isinstance(limits, SessionLimits):
+        return limits
+    raise InvalidInput(
+        f"limits are SessionLimits, not {type(limits).__name__}", hint="write SessionLimits(wall_ms=...)"
+    )
 
 
 def _parse_type_check(value: object) -> TypeCheck:

@@ -287,7 +287,8 @@ class Runner:
         for call in loose:
             if call.number not in cell.pending:
                 self._cancelled(cell, call)
-        never = tuple(call.name for call in loose)
+        # Of a program that failed, those under way may well have been awaited, beside the one that failed.
+        never = tuple(c.name for c in loose if isinstance(step, Finished) or c.number not in cell.pending)
         match step:
             case Finished():
                 return Ending(step.value, never_awaited=never)

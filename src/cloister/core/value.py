@@ -138,10 +138,10 @@ class _Walk:
         if key in self._path:
             raise _unserializable("the value contains itself", "JSON has no way to write a circular value")
         is_object = type(value) is dict or isinstance(value, Mapping)
-        parts: Any = value.items() if is_object else value
+        parts: Any = cast("Mapping[Any, Any]", value).items() if is_object else value
         if type(value) not in _CONTAINERS:
             # Of a class of its own: neither its length nor that it ends need be true.
-            parts = list(islice(parts, self._bounds.nodes + 1))
+            parts = list[Any](islice(parts, self._bounds.nodes + 1))
         self._seen += len(parts)
         if self._seen > self._bounds.nodes:
             raise _too_large(f"the value has more than {self._bounds.nodes} parts")

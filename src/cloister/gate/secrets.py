@@ -118,12 +118,13 @@ class Handles:
 
     def find(self, arguments: Json) -> frozenset[str]:
         """The names of the secrets that these arguments mention, in values and in keys."""
-        prefix, found = self._prefix, _NONE
+        prefix, first, found = self._prefix, self._prefix[0], _NONE
         stack: list[Any] = [arguments]
         while stack:
             item = stack.pop()
             if isinstance(item, str):
-                if prefix in item:
+                # The first character is rare in texts and quickly looked for; the whole prefix is not.
+                if first in item and prefix in item:
                     found = found.union(self._handle.findall(item))
             elif isinstance(item, dict):
                 stack += item

@@ -23,7 +23,7 @@ _ALLOWED = re.compile(r"\*|[A-Za-z_]\w*(?:\.(?:[A-Za-z_]\w*|\*))?", re.ASCII)
 
 def handle(mark: str, name: str) -> str:
     """What `secret(name)` gives in a session with this mark. Engines in other languages write the same text."""
-    return f"secret.{mark}.{name}."
+    return f"~secret.{mark}.{name}."
 
 
 @dataclass(frozen=True, slots=True)

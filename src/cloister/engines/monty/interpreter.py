@@ -163,10 +163,8 @@ class MontyInterpreter:
         if self._closed:
             return
         self._closed = True
-        if self._snapshot is not None and not self._dead:
-            # Monty would wait for the suspended feed's answer; its worker is cheaper to replace than to unwind.
-            self._seat.warden.kill()
-        # Order matters: a snapshot that outlives its session aborts the interpreter at exit.
+        # Order matters: a snapshot that outlives its session aborts the interpreter at exit. Dropped before, the worker
+        # gives the suspended program up and serves the next session.
         self._snapshot = None
         self._dead = True
         await self._seat.close()

@@ -20,7 +20,7 @@ WRONG_NAMES = ("", "1A", "a-b", "a.b", "a b", "ä", "A\n", "x" * 65)
 @chapter("a secret is a text with the session's mark and its name")
 async def _(lab: Lab) -> None:
     seen = await lab.run(ASKED)
-    assert seen.value == f"secret.{CATALOG.mark}.TOKEN." == TOKEN
+    assert seen.value == f"~secret.{CATALOG.mark}.TOKEN." == TOKEN
     assert seen.calls == []
 
 

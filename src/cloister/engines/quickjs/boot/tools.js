@@ -103,7 +103,7 @@ const secret = function (name) {
     throw new PTypeError(
       "secret() takes the name of a secret: up to 64 letters, digits and underscores, and no digit first");
   }
-  return "secret." + mark + "." + name + ".";
+  return "~secret." + mark + "." + name + ".";
 };
 weakSet(ours, secret, true);
 
