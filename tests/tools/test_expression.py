@@ -248,6 +248,7 @@ def test_pattern_that_is_not_spelled_out_is_refused() -> None:
 
 def test_pattern_that_is_not_valid_is_refused() -> None:
     assert refusal("args.a.matches('(')")[0] == "the pattern '(' is not valid: unclosed group"
+    assert refusal("args.a.matches(')')")[0] == "the pattern ')' is not valid: unopened group"
 
 
 @pytest.mark.parametrize(

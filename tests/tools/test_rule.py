@@ -51,7 +51,7 @@ def judge_args(source: str, args: Json) -> Judgement:
         'session.id == "ses_1"',
         'session.labels["env"] == "prod" && session.labels.env == "prod"',
         'session.language == "typescript"',
-        "calls.count == 7",
+        "calls.count == 7 && double(calls.count) > 6.5",
         'calls.by_name["shop.refund"] == 2 && calls.by_name.get_order == 5',
         'tool.name == "refund" && tool.namespace == "shop" && tool.full_name == "shop.refund"',
     ],

@@ -3,10 +3,13 @@
 import hashlib
 import json
 
+# Made once: `json.dumps` would make another for every value.
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
 
 def canonical_json(value: object) -> bytes:
     """The one way to write `value` as JSON. Equal values give equal bytes, whatever the order of their keys."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = _ENCODER.encode(value)
     # A lone surrogate cannot be UTF-8; it is kept apart from every real text by its escape.
     return text.encode("utf-8", "backslashreplace")
 

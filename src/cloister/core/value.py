@@ -137,9 +137,12 @@ class _Walk:
             raise _too_deep(self._bounds)
         if key in self._path:
             raise _unserializable("the value contains itself", "JSON has no way to write a circular value")
-        is_object = type(value) is dict or isinstance(value, Mapping)
-        parts: Any = cast("Mapping[Any, Any]", value).items() if is_object else value
-        if type(value) not in _CONTAINERS:
+        kind = cast("type[Any]", type(value))
+        parts: Any = value
+        is_object = kind is dict or isinstance(value, Mapping)
+        if is_object:
+            parts = cast("Any", value).items()
+        if kind not in _CONTAINERS:
             # Of a class of its own: neither its length nor that it ends need be true.
             parts = list[Any](islice(parts, self._bounds.nodes + 1))
         self._seen += len(parts)

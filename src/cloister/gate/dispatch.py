@@ -60,12 +60,12 @@ async def dispatch(
         if left <= 0:
             raise _too_late(tool, timeout_ms, waited=waited)
         run = _Run(tool, bound, context)
-        errand = Errand(f"tool {tool.full_name}", run.go(), stop=run.stop, on_abandoned=on_abandoned)
     except BaseException:
         quota.leave()
         raise
     # However the call ends, the slot comes back when the tool has ended.
-    errand.task.add_done_callback(lambda _: quota.leave())
+    what = f"tool {tool.full_name}"
+    errand = Errand(what, run.go(), stop=run.stop, on_end=quota.leave, on_abandoned=on_abandoned)
     ended = await errand.outcome(left)
     if ended is None:
         raise _too_late(tool, timeout_ms, waited=waited)

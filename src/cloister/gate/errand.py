@@ -7,7 +7,6 @@ does not is *abandoned*: it goes on alone, what it says is dropped, and nobody i
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from functools import partial
 
 from cloister.gate.threads import Ended
 
@@ -21,7 +20,8 @@ _abandoned: "set[asyncio.Task[Ended]]" = set()
 
 
 class Errand:
-    """`what` names it in the log. The coroutine must not raise: it answers with an `Ended`."""
+    """`what` names it in the log. The coroutine must not raise: it answers with an `Ended`. `on_end` is called when it
+    has ended, however late that is, and before anybody hears of it."""
 
     def __init__(
         self,
@@ -29,19 +29,44 @@ class Errand:
         coroutine: "Coroutine[object, object, Ended]",
         *,
         stop: "Callable[[asyncio.Task[Ended]], None] | None" = None,
+        on_end: Callable[[], None] | None = None,
         on_abandoned: Callable[[], None] | None = None,
     ) -> None:
         self._what = what
+        self._coroutine = coroutine
         self._stop = stop
+        self._on_end = on_end
         self._on_abandoned = on_abandoned
-        self.task = asyncio.get_running_loop().create_task(coroutine)
+        self._waiter: asyncio.Future[None] | None = None
+        self._began = False
+        self.task = asyncio.get_running_loop().create_task(self._go())
+        self.task.add_done_callback(self._check_begun)
+
+    async def _go(self) -> Ended:
+        self._began = True
+        try:
+            return await self._coroutine
+        finally:
+            # From inside: whoever waits goes on in the loop's next round, and not in the one after.
+            self._ended()
+
+    def _check_begun(self, _: object) -> None:
+        """A task that is cancelled before its first step never gets to its end."""
+        if not self._began:
+            self._coroutine.close()
+            self._ended()
+
+    def _ended(self) -> None:
+        if self._on_end is not None:
+            self._on_end()
+        _wake(self._waiter)
 
     async def outcome(self, seconds: float) -> Ended | None:
         """How it ended; None if it did not within `seconds`. Raises `CancelledError` only if the caller is cancelled;
         either way the errand is over or abandoned afterwards."""
         task = self.task
         try:
-            await _wait(task, seconds)
+            await self._wait(seconds)
         except asyncio.CancelledError:
             await self._end()
             raise
@@ -62,10 +87,23 @@ class Errand:
         try:
             # Shielded, or a cancelled scope of anyio would cut the grace short. It is bounded by the timeout.
             with CancelScope(shield=True):
-                await _wait(self.task, GRACE)
+                await self._wait(GRACE)
         finally:
             if not self.task.done():
                 self._abandon()
+
+    async def _wait(self, seconds: float) -> None:
+        """`asyncio.wait` for one task, at half the cost: every call passes here."""
+        if self.task.done():
+            return
+        loop = asyncio.get_running_loop()
+        waiter = self._waiter = loop.create_future()
+        timer = loop.call_later(seconds, _wake, waiter)
+        try:
+            await waiter
+        finally:
+            # Else every call would leave one behind for as long as it was allowed to take.
+            timer.cancel()
 
     def _abandon(self) -> None:
         log.warning("%s does not stop and was abandoned", self._what)
@@ -82,19 +120,6 @@ class Errand:
         log.debug("%s, abandoned before, ended %s", self._what, how)
 
 
-async def _wait(task: "asyncio.Task[Ended]", seconds: float) -> None:
-    """`asyncio.wait` for one task, at two thirds of the cost: every call passes here."""
-    loop = asyncio.get_running_loop()
-    over: asyncio.Future[None] = loop.create_future()
-    timer = loop.call_later(seconds, _wake, over)
-    task.add_done_callback(partial(_wake, over))
-    try:
-        await over
-    finally:
-        # Else every call would leave one behind for as long as it was allowed to take.
-        timer.cancel()
-
-
-def _wake(over: "asyncio.Future[None]", _: object = None) -> None:
-    if not over.done():
-        over.set_result(None)
+def _wake(waiter: "asyncio.Future[None] | None") -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
