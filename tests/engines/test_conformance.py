@@ -27,7 +27,7 @@ async def engine(request: pytest.FixtureRequest) -> AsyncIterator[Engine]:
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda behaviour: behaviour.slug)
-async def test_engine(engine: Engine, behaviour: Behaviour) -> None:
+async def test_engine(engine: Engine, behaviour: Behaviour[Lab]) -> None:
     await behaviour.check(Lab(engine))
 
 

@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cloister.tools.rule import Facts
-
 from cloister.core.approval import Approval, Approver
 from cloister.core.capability import SideEffect
 from cloister.core.ids import IdSource
 from cloister.gate.approvals import ApprovalDesk
 from cloister.gate.archive import MOST_KEPT
+from cloister.tools.rule import Facts
 
 START_MS = 1_763_294_400_000
 

@@ -4,7 +4,8 @@ import pytest
 
 from cloister.ports.journal import Journal
 from cloister.stores.memory import MemoryJournal
-from cloister.testing.journal import BEHAVIOURS, Behaviour
+from cloister.testing.behaviour import Behaviour
+from cloister.testing.journal import BEHAVIOURS
 
 pytestmark = pytest.mark.anyio
 
@@ -15,7 +16,7 @@ async def journal(request: pytest.FixtureRequest) -> Journal:
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda behaviour: behaviour.slug)
-async def test_journal(journal: Journal, behaviour: Behaviour) -> None:
+async def test_journal(journal: Journal, behaviour: Behaviour[Journal]) -> None:
     await behaviour.check(journal)
 
 

@@ -5,8 +5,8 @@ forgets nothing as small as these.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable
+from dataclasses import replace
 
 from cloister.core.call import CallStatus
 from cloister.core.capability import SideEffect
@@ -14,29 +14,11 @@ from cloister.core.diagnostic import ErrorObject, Span
 from cloister.core.errors import InvalidInput
 from cloister.core.value import Json
 from cloister.ports.journal import Entry, Intent, Journal, Settled, call_key
+from cloister.testing.behaviour import Chapter
 
-Check = Callable[[Journal], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Behaviour:
-    sentence: str
-    check: Check
-
-    @property
-    def slug(self) -> str:
-        return "_".join(self.sentence.replace("'", "").split())
-
-
-BEHAVIOURS: list[Behaviour] = []
-
-
-def _behaviour(sentence: str) -> Callable[[Check], Check]:
-    def add(check: Check) -> Check:
-        BEHAVIOURS.append(Behaviour(sentence, check))
-        return check
-
-    return add
+_behaviour = Chapter[Journal]()
+# Filled in below.
+BEHAVIOURS = _behaviour.behaviours
 
 
 def make_intent(number: int = 1, cell_id: str = "cel_a", *, idempotent: bool = True, arguments: Json = None) -> Intent:

@@ -3,7 +3,7 @@
 Parametrize a test over `BEHAVIOURS` and call `await behaviour.check(Lab(engine))` with an entered engine.
 """
 
-from cloister.testing.conformance.behaviour import Behaviour
+from cloister.testing.behaviour import Behaviour
 from cloister.testing.conformance.lab import Lab
 from cloister.testing.conformance.suite import BEHAVIOURS
 

@@ -7,10 +7,10 @@ from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import SnapshotCorrupt
 from cloister.core.limits import SessionLimits
 from cloister.ports.engine import Raised, Returned
-from cloister.testing.conformance.behaviour import Chapter
+from cloister.testing.behaviour import Chapter
 from cloister.testing.conformance.lab import Lab, Text, answer
 
-chapter = Chapter()
+chapter = Chapter[Lab]()
 
 FIFTY = Text(
     "import asyncio\nbase = 100\nrows = await asyncio.gather(*[echo(n) for n in range(50)])\nbase + sum(rows)",

@@ -3,10 +3,10 @@
 from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject
 from cloister.ports.engine import Finished, Raised, Returned
-from cloister.testing.conformance.behaviour import Chapter
+from cloister.testing.behaviour import Chapter
 from cloister.testing.conformance.lab import Lab, Text
 
-chapter = Chapter()
+chapter = Chapter[Lab]()
 
 GATHER = Text(
     "import asyncio\nawait asyncio.gather(echo(1), echo(2), echo(3))",

@@ -2,10 +2,10 @@
 
 from cloister.core.codes import Code
 from cloister.ports.engine import Program, TypeCheck
-from cloister.testing.conformance.behaviour import Chapter
+from cloister.testing.behaviour import Chapter
 from cloister.testing.conformance.lab import Lab, Text
 
-chapter = Chapter()
+chapter = Chapter[Lab]()
 
 
 async def _place(lab: Lab, text: Text, line: int, column: int) -> None:

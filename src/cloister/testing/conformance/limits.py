@@ -6,10 +6,10 @@ import os
 from cloister.core.codes import Code
 from cloister.core.limits import SessionLimits
 from cloister.ports.engine import Program, Turn
-from cloister.testing.conformance.behaviour import Chapter
+from cloister.testing.behaviour import Chapter
 from cloister.testing.conformance.lab import CATALOG, NOW_MS, Lab, Seen, Text
 
-chapter = Chapter()
+chapter = Chapter[Lab]()
 
 
 async def _ends(lab: Lab, text: Text, limits: SessionLimits, code: Code) -> Seen:

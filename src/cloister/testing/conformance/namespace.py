@@ -4,10 +4,10 @@ from typing import Any
 
 from cloister.core.codes import Code
 from cloister.ports.engine import TypeCheck
-from cloister.testing.conformance.behaviour import Chapter
+from cloister.testing.behaviour import Chapter
 from cloister.testing.conformance.lab import Lab, Text
 
-chapter = Chapter()
+chapter = Chapter[Lab]()
 
 
 @chapter("a variable lasts from cell to cell")

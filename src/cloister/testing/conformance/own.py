@@ -5,10 +5,10 @@ from dataclasses import replace
 from cloister.core.codes import Code
 from cloister.core.limits import SessionLimits
 from cloister.ports.engine import Call, Returned, Settlement
-from cloister.testing.conformance.behaviour import Chapter
+from cloister.testing.behaviour import Chapter
 from cloister.testing.conformance.lab import CATALOG, Lab, Text, answer
 
-chapter = Chapter()
+chapter = Chapter[Lab]()
 
 OWN = replace(CATALOG, names=CATALOG.names | {"list_tools"}, own=frozenset({"list_tools"}), revision="own")
 TWO = SessionLimits(max_external_calls=2, wall_ms=20_000, cpu_ms=10_000)

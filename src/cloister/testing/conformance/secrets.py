@@ -6,10 +6,10 @@ from cloister.core.codes import Code
 from cloister.core.language import Language
 from cloister.ports.engine import Returned, Suspended, TypeCheck
 from cloister.ports.secrets import handle
-from cloister.testing.conformance.behaviour import Chapter
+from cloister.testing.behaviour import Chapter
 from cloister.testing.conformance.lab import CATALOG, Lab, Text, answer
 
-chapter = Chapter()
+chapter = Chapter[Lab]()
 
 TOKEN = handle(CATALOG.mark, "TOKEN")
 ASKED = Text("secret('TOKEN')", "secret('TOKEN')")

@@ -4,10 +4,10 @@ from typing import Any, cast
 
 from cloister.core.codes import Code
 from cloister.ports.engine import Returned
-from cloister.testing.conformance.behaviour import Chapter
+from cloister.testing.behaviour import Chapter
 from cloister.testing.conformance.lab import Lab, Text, same
 
-chapter = Chapter()
+chapter = Chapter[Lab]()
 
 # sentence, the program in both languages, its value
 RESULTS: list[tuple[str, Text, Any]] = [
