@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from cloister.gate.redaction import Redactor
+from cloister.gate.redaction import Stream as Scrub
 
 Stream = Literal["stdout", "stderr"]
 log = logging.getLogger("cloister.cells")
@@ -26,7 +27,9 @@ class Output:
         self._left = max_bytes
         self._parts: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self._listener = listener
-        self._filters = {stream: redactor.stream() for stream in _STREAMS} if redactor is not None else None
+        self._redactor = redactor
+        # Made when something is printed that there are secrets to look for in.
+        self._filters: dict[Stream, Scrub] | None = None
         self.dropped = 0
         # Two workers never write at once, but a reader may come in the middle of a write.
         self._lock = threading.Lock()
@@ -39,8 +42,8 @@ class Output:
         """Keep `text`, or as much of it as still fits; both streams share one bound."""
         with self._lock:
             # Past the bound nobody sees it, secret or not.
-            if self._filters is not None and self._left > 0:
-                text = self._filters[stream].feed(text)
+            if (self._filters is not None or self._redactor) and self._left > 0:
+                text = self._filter(stream).feed(text)
             kept = self._keep(stream, text)
         self._tell(stream, kept)
 
@@ -74,12 +77,19 @@ class Output:
     def expect(self, begun: Mapping[str, Sequence[Any]]) -> None:
         """What was `begun` elsewhere, once `so_far` was written here: the rest of it is not shown either."""
         for stream in _STREAMS:
-            if self._filters is not None and stream in begun:
+            if stream in begun:
                 with self._lock:
-                    self._keep(stream, self._filters[stream].flush())
-                    self._filters[stream].expect(*begun[stream])
+                    scrub = self._filter(stream)
+                    self._keep(stream, scrub.flush())
+                    scrub.expect(*begun[stream])
 
     # -- inside ----------------------------------------------------------------------------------------------
+
+    def _filter(self, stream: Stream) -> Scrub:
+        if self._filters is None:
+            assert self._redactor is not None
+            self._filters = {one: self._redactor.stream() for one in _STREAMS}
+        return self._filters[stream]
 
     def _text(self, stream: Stream) -> str:
         parts = self._parts[stream]

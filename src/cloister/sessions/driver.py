@@ -5,8 +5,7 @@ namespace is then what it was before the cell, until the cell ends.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -85,10 +84,14 @@ class Driver:
         else:
             interpreter = await self._seats.take(self.namespace)
         sleeper = Sleeper(cell, b"")
-        async with self._given_up_on_error(interpreter):
+        try:
             turn = await self._check(interpreter, sleeper)
             ran = isinstance(turn, Turn)
             drive = await self._drive(interpreter, sleeper, turn) if ran else turn
+        except BaseException:
+            # Cancelled in the middle: what the interpreter holds is not what any tape says.
+            await asyncio.shield(self._give_up(interpreter))
+            raise
         return await self._conclude(interpreter, sleeper, drive, ran=ran)
 
     async def wake(self, sleeper: Sleeper) -> Drove:
@@ -98,8 +101,11 @@ class Driver:
             self._seats.adopt(self.namespace, interpreter)
         # From here on the cell is another one than its bytes say, until it sleeps again.
         sleeper.stale = True
-        async with self._given_up_on_error(interpreter):
+        try:
             drive = await self._drive(interpreter, sleeper, None)
+        except BaseException:
+            await asyncio.shield(self._give_up(interpreter))
+            raise
         sleeper.stale = False
         return await self._conclude(interpreter, sleeper, drive)
 
@@ -200,15 +206,6 @@ class Driver:
                 namespace.tape.add(cell.recording)
             await self._settle_down(interpreter)
         return Ended(drive, sleeper.diagnostics + drive.diagnostics)
-
-    @asynccontextmanager
-    async def _given_up_on_error(self, interpreter: Interpreter) -> AsyncGenerator[None]:
-        """Cancelled in the middle: what the interpreter holds is not what any tape says."""
-        try:
-            yield
-        except BaseException:
-            await asyncio.shield(self._give_up(interpreter))
-            raise
 
     async def _settle_down(self, interpreter: Interpreter) -> None:
         """The interpreter is fine: it keeps its seat if it is the namespace's own."""

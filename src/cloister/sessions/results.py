@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from cloister.cells.runner import Cell
 from cloister.core.approval import Approval
+from cloister.core.call import ExternalCallRecord
 from cloister.core.codes import RunStatus, status_of
 from cloister.core.diagnostic import Diagnostic
 from cloister.core.run import Metrics, RunResult
@@ -33,10 +34,14 @@ class Reporter:
             status=status_of(error.code) if error is not None else RunStatus.OK,
             cell_id=cell.id,
             result=ending.value,
+            stdout=cell.output.text("stdout"),
+            stderr=cell.output.text("stderr"),
             diagnostics=tuple(extra),
+            external_calls=_records(cell),
+            metrics=_metrics(cell, duration_ms),
             error=error,
         )
-        return self._scrubbed(self._with_cell(result, cell, duration_ms))
+        return self._scrubbed(result)
 
     def waiting(
         self, cell: Cell, approvals: Sequence[Approval], diagnostics: tuple[Diagnostic, ...], duration_ms: float
@@ -44,27 +49,14 @@ class Reporter:
         result = RunResult(
             status=RunStatus.WAITING_FOR_APPROVAL,
             cell_id=cell.id,
-            diagnostics=diagnostics,
-            approvals=tuple(approvals),
-        )
-        return self._scrubbed(self._with_cell(result, cell, duration_ms))
-
-    def _with_cell(self, result: RunResult, cell: Cell, duration_ms: float) -> RunResult:
-        records = tuple(cell.records[number] for number in sorted(cell.records))
-        return replace(
-            result,
-            # Of an ended cell nothing is held back any more.
             stdout=cell.output.so_far("stdout"),
             stderr=cell.output.so_far("stderr"),
-            external_calls=records,
-            metrics=Metrics(
-                duration_ms=duration_ms,
-                cpu_ms=round(cell.cpu_ms, 3),
-                memory_peak_bytes=cell.memory_peak_bytes,
-                instructions=cell.instructions,
-                external_calls_count=len(records),
-            ),
+            diagnostics=diagnostics,
+            external_calls=_records(cell),
+            metrics=_metrics(cell, duration_ms),
+            approvals=tuple(approvals),
         )
+        return self._scrubbed(result)
 
     def _scrubbed(self, result: RunResult) -> RunResult:
         """Output was scrubbed as it was printed and calls as they were settled; this is for what a program puts
@@ -81,3 +73,17 @@ class Reporter:
                 for note in result.diagnostics
             ),
         )
+
+
+def _records(cell: Cell) -> tuple[ExternalCallRecord, ...]:
+    return tuple(cell.records[number] for number in sorted(cell.records))
+
+
+def _metrics(cell: Cell, duration_ms: float) -> Metrics:
+    return Metrics(
+        duration_ms=duration_ms,
+        cpu_ms=round(cell.cpu_ms, 3),
+        memory_peak_bytes=cell.memory_peak_bytes,
+        instructions=cell.instructions,
+        external_calls_count=len(cell.records),
+    )
