@@ -608,6 +608,58 @@ async def test_closing_a_session_ends_the_run_that_waits_for_an_approver() -> No
         assert till.paid == []
 
 
+async def _until_asleep(session: Session) -> None:
+    async with asyncio.timeout(30):
+        while not session.is_asleep:  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0)
+
+
+async def _thinking(till: Till) -> tuple[Cloister, asyncio.Event]:
+    """A Cloister whose approver never answers, and when it was asked."""
+    asked = asyncio.Event()
+
+    async def approver(_: Approval) -> str:
+        asked.set()
+        await asyncio.Event().wait()
+        return "allow"
+
+    return _cloister(till.tool, approver=approver), asked
+
+
+async def test_run_that_is_cancelled_while_an_approver_thinks_leaves_the_session_free() -> None:
+    till = Till()
+    made, asked = await _thinking(till)
+    async with made as cloister:
+        session = await cloister.open_session()
+        await session.run("x = 1")
+        run = asyncio.create_task(session.run("x = 2\nawait refund('A7')"))
+        await asked.wait()
+        (approval,) = await cloister.approvals()
+        await _until_asleep(session)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        with pytest.raises(ApprovalClosed):
+            await cloister.decide(approval.id, "allow")
+        assert value(await session.run("x")) == 1
+        assert till.paid == []
+
+
+async def test_cell_that_is_terminated_while_an_approver_thinks_says_so_under_its_own_id() -> None:
+    till = Till()
+    made, asked = await _thinking(till)
+    async with made as cloister:
+        session = await cloister.open_session()
+        run = asyncio.create_task(session.run("await refund('A7')"))
+        await asked.wait()
+        (approval,) = await cloister.approvals()
+        await _until_asleep(session)
+        await session.terminate(approval.cell_id)
+        result = await run
+        assert (result.status, result.cell_id) == (RunStatus.CANCELLED, approval.cell_id)
+        assert till.paid == []
+
+
 # -- elsewhere ----------------------------------------------------------------------------------------------------
 
 

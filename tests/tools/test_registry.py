@@ -62,22 +62,14 @@ def test_removed_tool_is_gone() -> None:
     registry = ToolRegistry([_tool("a")])
     registry.remove("a")
     assert "a" not in registry
-
-
-def test_taken_tool_is_handed_over_and_gone() -> None:
-    made = _tool("a")
-    registry = ToolRegistry([made])
-    assert registry.take("a") is made
-    assert "a" not in registry
     assert registry.generation == 2
 
 
-def test_tool_that_is_not_there_cannot_be_removed_or_taken() -> None:
+def test_tool_that_is_not_there_cannot_be_removed() -> None:
     registry = ToolRegistry([_tool("b")])
-    for attempt in (registry.remove, registry.take):
-        with pytest.raises(InvalidInput, match="'a'") as refusal:
-            attempt("a")
-        assert "b" in str(refusal.value.hint)
+    with pytest.raises(InvalidInput, match="'a'") as refusal:
+        registry.remove("a")
+    assert "b" in str(refusal.value.hint)
     assert registry.generation == 1
 
 

@@ -24,7 +24,7 @@ _TOO_NARROW = ErrorObject(
     "what the session holds does not fit into the memory that this run may have",
     "ask for a larger memory_mb, or run it in another session",
 )
-_CLOSED = ErrorObject(Code.INTERRUPTED, "the session was closed")
+CLOSED = ErrorObject(Code.INTERRUPTED, "the session was closed")
 
 
 @dataclass(slots=True)
@@ -155,7 +155,7 @@ class Driver:
         sleeper.diagnostics = checked.diagnostics
         error = first_error(checked.diagnostics) if checked.diagnostics else None
         if error is None and self._stopped:
-            error = _CLOSED
+            error = CLOSED
         if error is not None:
             return Ending(error=error)
         if checked.wall_ms:
@@ -175,13 +175,13 @@ class Driver:
             else:
                 drive = await runner.go_on(interpreter, cell)
             if isinstance(drive, Waiting) and self._stopped:
-                drive = Ending(error=_CLOSED, lost=True)
+                drive = Ending(error=CLOSED, lost=True)
             if isinstance(drive, Waiting) or (sleeper.restored and not drive.lost):
                 try:
                     sleeper.image = await interpreter.dump()
                 except EngineUnavailable:
                     error = ErrorObject(Code.ENGINE_CRASHED, "the worker that held the program died", "run it again")
-                    drive = Ending(error=_CLOSED if self._stopped else error, lost=True)
+                    drive = Ending(error=CLOSED if self._stopped else error, lost=True)
             if isinstance(drive, Ending):
                 runner.withdraw(cell)
             return drive

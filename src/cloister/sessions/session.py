@@ -26,7 +26,7 @@ from cloister.ports.engine import Catalog, Program, Turn, TypeCheck
 from cloister.ports.secrets import SecretProvider
 from cloister.sessions.asleep import put_to_sleep, wake
 from cloister.sessions.direct import DirectCalls
-from cloister.sessions.driver import Driver, Drove, Sleeper
+from cloister.sessions.driver import CLOSED, Driver, Drove, Sleeper
 from cloister.sessions.envelope import Envelope, seal, unseal
 from cloister.sessions.notes import first_error, with_hint
 from cloister.sessions.request import prepare
@@ -37,6 +37,7 @@ from cloister.tools.registry import ToolRegistry
 _ASLEEP = ErrorObject(
     Code.INVALID_INPUT, "the session sleeps in the middle of a cell", "resume() or terminate() that cell first"
 )
+_TERMINATED = ErrorObject(Code.CANCELLED, "the cell was terminated", "run it again if it should go on")
 _MARK_LETTERS = string.ascii_lowercase + string.digits
 Listener = Callable[[Stream, str], None]
 
@@ -179,7 +180,14 @@ class Session:
             if self._sleeper is not None:
                 return self._refused(_ASLEEP)
             cell = self._cell(program, bounds, on_output)
-            result = await self._finish(cell, await self._driver.run(cell), began)
+            try:
+                result = await self._finish(cell, await self._driver.run(cell), began)
+            except asyncio.CancelledError:
+                if self._sleeper is not None:
+                    # It slept while an approver was at work. Whoever ran it is gone, and it goes with them.
+                    self._driver.withdraw(self._sleeper)
+                    self._sleeper = None
+                raise
             return await self._with_snapshot(result) if return_snapshot else result
 
     async def resume(self, cell_id: str | None = None, *, on_output: Listener | None = None) -> RunResult:
@@ -216,8 +224,7 @@ class Session:
             message = f"cell {cell_id!r} came with the session's snapshot, which has no earlier state to go back to"
             return self._refused(ErrorObject(Code.INVALID_INPUT, message, "resume() it, or close the session"))
         self._sleeper = None
-        error = ErrorObject(Code.CANCELLED, "the cell was terminated", "run it again if it should go on")
-        ended = self._driver.terminate(sleeper, error)
+        ended = self._driver.terminate(sleeper, _TERMINATED)
         return self._reporter.ended(sleeper.cell, ended, 0.0, cells_forgotten=0)
 
     async def call(self, name: str, arguments: Mapping[str, Any] | list[Any] | tuple[Any, ...] = ()) -> RunResult:
@@ -366,11 +373,8 @@ class Session:
             if not await self._desk.answered(cell.approval_ids):
                 approvals = [self._desk.get(approval_id) for approval_id in cell.approval_ids]
                 return self._reporter.waiting(cell, approvals, drove.diagnostics, self._since(began))
-            if self._sleeper is not drove:
-                return self._refused(ErrorObject(Code.CANCELLED, "the cell was terminated while it waited"))
-            if self._closed:
-                closed = ErrorObject(Code.INTERRUPTED, "the session was closed")
-                drove = self._driver.terminate(drove, closed)
+            if self._closed or self._sleeper is not drove:
+                drove = self._driver.terminate(drove, CLOSED if self._closed else _TERMINATED)
                 break
             drove = await self._wake(drove)
         sleeper, self._sleeper = self._sleeper, None

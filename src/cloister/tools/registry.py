@@ -40,8 +40,7 @@ class ToolRegistry:
         self.generation += 1
         return found
 
-    def take(self, name: str) -> Tool:
-        """Remove a tool and hand it over."""
+    def remove(self, name: str) -> None:
         found = self._tools.pop(name, None)
         if found is None:
             raise InvalidInput(f"there is no tool {name!r}", hint=f"there are {', '.join(self.names()[:20]) or 'none'}")
@@ -49,10 +48,6 @@ class ToolRegistry:
             self._namespaces[found.namespace] -= 1
             self._namespaces += Counter()
         self.generation += 1
-        return found
-
-    def remove(self, name: str) -> None:
-        self.take(name)
 
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
