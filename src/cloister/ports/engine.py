@@ -23,6 +23,7 @@ from cloister.core.diagnostic import Diagnostic, ErrorObject
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 from cloister.core.value import Json
+from cloister.ports.helpers import Helper, no_helper
 
 
 class TypeCheck(StrEnum):
@@ -50,6 +51,8 @@ class Catalog:
     own: frozenset[str] = frozenset()
     # The session's, in every handle that `secret("NAME")` gives; without one a program has no `secret`.
     mark: str = ""
+    # Those of `HELPERS` that a program has: all that no tool and no namespace stands in front of.
+    helpers: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +153,8 @@ class Turn:
     catalog: Catalog = Catalog()
     # How many tool calls the whole cell may make; one more ends it, and the program cannot catch that.
     max_calls: int = 1 << 30
+    # Answers the helpers of the catalog, within the step.
+    helper: Helper = no_helper
 
 
 @dataclass(frozen=True, slots=True)
