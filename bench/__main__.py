@@ -8,10 +8,14 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from bench import engines, gate
+from bench import cells, engines, gate
 from bench.measure import Row
 
-PARTS: dict[str, Callable[[], AsyncIterator[Row]]] = {"engines": engines.rows, "gate": gate.rows}
+PARTS: dict[str, Callable[[], AsyncIterator[Row]]] = {
+    "cells": cells.rows,
+    "engines": engines.rows,
+    "gate": gate.rows,
+}
 
 
 async def collect(parts: list[str]) -> list[Row]:

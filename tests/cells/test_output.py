@@ -13,6 +13,7 @@ from cloister.gate.redaction import Redactor
 from cloister.gate.secrets import MemorySecrets
 
 Stream = Literal["stdout", "stderr"]
+Kind = Literal["stdout", "stderr", "text"]
 writes = st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.text(max_size=12)), max_size=8)
 
 
@@ -50,7 +51,7 @@ def test_at_most_one_character_less_than_fits_is_kept(bound: int, text: str) -> 
 def test_listener_hears_what_is_kept_and_nothing_else(bound: int, parts: list[tuple[Stream, str]]) -> None:
     heard: dict[str, str] = {"stdout": "", "stderr": ""}
 
-    def listen(stream: Stream, text: str) -> None:
+    def listen(stream: Kind, text: str) -> None:
         heard[stream] += text
 
     output = Output(bound, listen)
@@ -92,7 +93,7 @@ def test_half_a_surrogate_pair_is_kept_as_a_question_mark() -> None:
 
 
 def test_listener_that_fails_harms_neither_the_program_nor_the_output(caplog: pytest.LogCaptureFixture) -> None:
-    def fail(stream: Stream, text: str) -> None:
+    def fail(stream: Kind, text: str) -> None:
         raise ValueError(text)
 
     output = Output(10, fail)

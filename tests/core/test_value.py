@@ -315,3 +315,10 @@ def test_text_alone_is_shown_too() -> None:
     seen: list[str] = []
     sized("a", text=seen.append)
     assert seen == ["a"]
+
+
+def test_long_text_that_is_there_many_times_is_looked_at_until_the_bound_and_no_further() -> None:
+    looks: list[str] = []
+    with pytest.raises(ValueRefused, match="once written out"):
+        sized(["é" * 1_000_000] * 100_000, text=looks.append)
+    assert len(looks) < 10

@@ -40,6 +40,19 @@ the token is in what came back: False""",
     "13_tool_from_schema.py": """\
 event: call.progressed looking for a room
 -> {'room': 12, 'city': 'Rome', 'nights': 3}""",
+    "14_cells.py": """\
+so far: ['surveyed Oslo\\n']
+the rest: ['surveyed Lima\\nsurveyed Pune\\n', '{"surveyed": 3}']
+its value: 12""",
+    "15_side_by_side.py": """\
+completed with 3
+completed with 10
+stopped for sure: True
+stored: {'short': 3, 'long': 10}
+cells left: []""",
+    "16_a_thousand_waiting.py": """\
+1000 of 1000 asleep
+1000 completed; the last says 999: 9990""",
 }
 FILES = sorted(path.name for path in EXAMPLES.glob("*.py"))
 

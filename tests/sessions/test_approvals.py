@@ -12,6 +12,7 @@ from cloister import (
     ApprovalNotFound,
     ApprovalState,
     CallStatus,
+    CellNotFound,
     Cloister,
     Event,
     InvalidInput,
@@ -19,11 +20,12 @@ from cloister import (
     RunStatus,
     Session,
     SessionLimits,
+    Terminated,
     Tool,
     ToolError,
     tool,
 )
-from tests.sessions.door import Door, codes, value
+from tests.sessions.door import Door, value
 from tests.sessions.till import Till
 
 pytestmark = pytest.mark.anyio
@@ -324,8 +326,8 @@ async def test_decision_after_the_cell_was_terminated_executes_nothing() -> None
         await session.run("x = 1")
         approval = _only(await session.run("x = 2\nawait refund('A7')"))
         ended = await session.terminate(approval.cell_id)
-        assert ended.status is RunStatus.CANCELLED
-        assert "ROLLED_BACK" in codes(ended)
+        assert isinstance(ended, Terminated)
+        assert "ROLLED_BACK" in [note.code for note in ended.diagnostics]
         with pytest.raises(ApprovalClosed, match="cancelled"):
             await cloister.decide(approval.id, "allow")
         refused = await session.resume(approval.cell_id)
@@ -715,8 +717,17 @@ async def test_events_tell_of_questions_and_answers_in_order() -> None:
         await cloister.decide(approval.id, "allow")
         await session.resume()
     kinds = [event.kind for event in heard]
-    assert kinds == ["call.requested", "approval.required", "approval.decided", "call.settled"]
-    assert [event.seq for event in heard] == [1, 2, 3, 4]
+    assert kinds == [
+        "cell.started",
+        "call.requested",
+        "approval.required",
+        "cell.hibernated",
+        "approval.decided",
+        "cell.woken",
+        "call.settled",
+        "cell.completed",
+    ]
+    assert [event.seq for event in heard] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert {event.session_id for event in heard} == {"shop"}
 
 
@@ -742,7 +753,8 @@ async def test_direct_call_that_waits_can_be_terminated() -> None:
         session = await cloister.open_session()
         approval = _only(await session.call("refund", ["A7"]))
         ended = await session.terminate(approval.cell_id)
-        assert ended.status is RunStatus.CANCELLED
+        assert isinstance(ended, Terminated)
+        assert [record.error.code for record in ended.external_calls if record.error] == ["CANCELLED"]
         with pytest.raises(ApprovalClosed):
             await cloister.decide(approval.id, "allow")
         assert till.paid == []
@@ -757,4 +769,5 @@ async def test_cell_that_never_slept_cannot_be_resumed_or_terminated() -> None:
         session = await cloister.open_session()
         done = await session.run("1")
         assert await _resumed(session, done.cell_id) is RunStatus.VALIDATION_ERROR
-        assert (await session.terminate(done.cell_id)).status is RunStatus.VALIDATION_ERROR
+        with pytest.raises(CellNotFound, match=f"exec cell {done.cell_id} not found"):
+            await session.terminate(done.cell_id)

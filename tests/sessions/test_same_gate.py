@@ -151,13 +151,18 @@ class Seen:
     code: str | None
 
 
+def _of_calls(events: list[Event]) -> list[Event]:
+    """A program has a cell that can be heard of; a call of the host's has none."""
+    return [event for event in events if not event.kind.startswith("cell.")]
+
+
 async def _see(session: Session, way: str, situation: Situation, desk: Desk, watch: Watch, events: list[Event]) -> Seen:
     for heard in (desk.got, watch.heard, events):
         heard.clear()
     result = await call(session, way, situation.name, **situation.arguments)
     seen = Seen(
         bare(to_json(result.external_calls)),
-        [(event.kind, bare(to_json(event.data))) for event in events],
+        [(event.kind, bare(to_json(event.data))) for event in _of_calls(events)],
         bare(to_json(result.approvals)),
         list(watch.heard),
         list(desk.got),
@@ -223,7 +228,7 @@ async def test_unknown_tool_is_unknown_in_the_same_words() -> None:
                 tools = "" if way == "python" else "tools."
                 result = await session.run(f"await {tools}forget()\nawait {tools}send({text})")
         assert result.error is not None
-        settled = bare(to_json(events[-1].data))
+        settled = bare(to_json(_of_calls(events)[-1].data))
         settled.pop("number")
         seen.append((bare(to_json(result.external_calls[-1])), settled, result.status, result.error.code))
     assert seen[0] == seen[2]
@@ -243,7 +248,7 @@ async def test_secret_that_is_not_allowed_for_the_tool_is_refused_alike() -> Non
             denied = await call(session, way, "send", text=handle)
             allowed = await call(session, way, "mail.post", text=handle)
         assert desk.got == [(VALUE, 1, None)]
-        shown = to_json([denied.external_calls, allowed.external_calls, [event.data for event in events]])
+        shown = to_json([denied.external_calls, allowed.external_calls, [event.data for event in _of_calls(events)]])
         assert VALUE not in str((shown, denied, allowed))
         for record in (*shown[0], *shown[1], *(data["record"] for data in shown[2] if "record" in data)):
             del record["request_digest"]

@@ -11,6 +11,7 @@ from cloister import Cloister
 from cloister.core.capability import Capability, SideEffect
 from cloister.core.language import Language
 from cloister.core.limits import CapabilityLimits
+from cloister.ports.helping import HELPERS
 from cloister.tools import Tool, ToolRegistry, catalog
 from cloister.tools.catalog import CatalogCache, render_catalog, render_stubs
 from cloister.tools.own import OWN
@@ -31,8 +32,14 @@ def _revision(*tools: Tool, language: Language = Language.PYTHON) -> str:
 
 
 def _functions(stubs: str) -> list[str]:
-    found = (node for node in ast.parse(stubs).body if isinstance(node, (ast.AsyncFunctionDef, ast.FunctionDef)))
-    return [node.name for node in found]
+    """What is declared, in order: functions, and the names that a type checker is told of as variables."""
+    out: list[str] = []
+    for node in ast.parse(stubs).body:
+        if isinstance(node, (ast.AsyncFunctionDef, ast.FunctionDef)):
+            out.append(node.name)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            out.append(node.target.id)
+    return out
 
 
 # -- names and stubs ----------------------------------------------------------------------------------------------
@@ -59,14 +66,15 @@ def test_signatures_are_a_mapping_of_all_names() -> None:
 
 def test_catalog_has_stubs_of_plain_tools_and_modules_of_namespaces() -> None:
     made = render_catalog(ToolRegistry([Tool(find), Tool(find_many, namespace="shop")]), Language.PYTHON)
-    assert _functions(made.stubs) == ["secret", *OWN, "find"]
+    assert _functions(made.stubs) == ["secret", *HELPERS, *OWN, "find"]
     assert {name: _functions(text) for name, text in made.modules.items()} == {"shop": ["find_many"]}
 
 
 def test_catalog_of_nothing_has_our_own_functions() -> None:
     made = render_catalog(ToolRegistry(), Language.PYTHON)
     assert made.names == made.own == frozenset(OWN)
-    assert _functions(made.stubs) == ["secret", *OWN]
+    assert made.helpers == frozenset(HELPERS)
+    assert _functions(made.stubs) == ["secret", *HELPERS, *OWN]
     assert made.modules == {}
     assert made.signatures["describe_tool"] == "describe_tool(name: str) -> ToolDescription"
 
@@ -79,11 +87,33 @@ def test_tool_or_namespace_stands_in_front_of_our_own_function_of_its_name(langu
     assert made.names == {"list_tools", "secret", "current_policy.find", "describe_tool"}
     text = render_stubs(ToolRegistry(tools), language)
     if language is Language.PYTHON:
-        assert _functions(made.stubs) == ["describe_tool", "list_tools", "secret"]
+        assert _functions(made.stubs) == [*HELPERS, "describe_tool", "list_tools", "secret"]
         assert made.signatures["list_tools"] == "list_tools(order_id: str) -> str"
     else:
         functions = [name for name in declared(text) if name.startswith("function")]
-        assert functions == ["function describe_tool", "function list_tools", "function secret"]
+        helpers = [f"function {name}" for name in HELPERS]
+        assert functions == [*helpers, "function describe_tool", "function list_tools", "function secret"]
+
+
+@pytest.mark.parametrize("language", Language)
+def test_tool_or_namespace_stands_in_front_of_the_helper_of_its_name(language: Language) -> None:
+    tools = [Tool(find, name="text"), Tool(find, namespace="store"), Tool(find, name="exit"), Tool(find, name="Any")]
+    made = render_catalog(ToolRegistry(tools), language)
+    assert made.helpers == {"image", "notify", "load", "yield_control"}
+    text = render_stubs(ToolRegistry(tools), language)
+    if language is Language.PYTHON:
+        for stubs in (made.stubs, text):
+            assert "def load(key: str) -> _typing.Any" in stubs or "load: _load_Helper | _typing.Any\n" in stubs
+            assert sorted(_functions(stubs)).count("text") == 1
+        assert "store" not in _functions(made.stubs)
+    else:
+        assert [name for name in declared(text) if name in ("function store", "function text")] == ["function text"]
+
+
+def test_helpers_are_read_as_functions_and_checked_as_what_a_program_may_assign_to() -> None:
+    registry = ToolRegistry([Tool(find)])
+    assert "def text(value: Any) -> None:" in render_stubs(registry, Language.PYTHON)
+    assert "\ntext: _text_Helper | Any\n" in render_catalog(registry, Language.PYTHON).stubs
 
 
 def test_typescript_catalog_has_no_python_in_it_and_renders_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,11 +139,11 @@ def test_tools_named_like_types_are_told_apart_in_every_file() -> None:
 def test_stubs_are_one_text_in_either_language() -> None:
     registry = ToolRegistry([Tool(find), Tool(find_many, namespace="shop")])
     python = render_stubs(registry, Language.PYTHON)
-    assert _functions(python) == ["secret", *OWN, "find", "find_many"]
+    assert _functions(python) == ["secret", *HELPERS, *OWN, "find", "find_many"]
     assert "# --- from shop import … ---\n" in python
     typescript = render_stubs(registry, Language.TYPESCRIPT)
     assert [name for name in declared(typescript) if not name.startswith("interface")] == [
-        "function secret", *(f"function {name}" for name in OWN), "function find", "namespace shop", "const tools",
+        *(f"function {name}" for name in ("secret", *HELPERS, *OWN, "find")), "namespace shop", "const tools",
     ]  # fmt: skip
     for name in (*OWN, "find", "shop"):
         assert f"\n  {name}: typeof {name};\n" in typescript

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from cloister.app.engines import EngineRoom
-from cloister.app.events import EventListener, Events
 from cloister.app.keys import SnapshotKey
 from cloister.app.runtime import LanguageRuntime
+from cloister.cells.supervisor import Supervisor
 from cloister.core.approval import Approval, Approver, Decided
 from cloister.core.capability import Capability
+from cloister.core.cell import CellLimits
 from cloister.core.errors import CloisterError, InvalidInput, SessionExists, SessionNotFound, SnapshotError
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.language import Language, parse_language
@@ -21,7 +22,9 @@ from cloister.gate.secrets import MemorySecrets
 from cloister.ports.clock import Clock, SystemClock
 from cloister.ports.engine import TypeCheck
 from cloister.sessions.envelope import unseal
-from cloister.sessions.session import Grounds, Session, SessionOptions
+from cloister.sessions.events import EventListener, Events
+from cloister.sessions.grounds import Grounds, SessionOptions
+from cloister.sessions.session import Session
 from cloister.stores.memory import MemoryJournal
 from cloister.tools.catalog import CatalogCache
 from cloister.tools.registry import ToolRegistry
@@ -38,7 +41,8 @@ class Cloister:
     approvals: policies that tighten those of the tools, by name: `{"shop.refund": "manual"}`. deny: rules of what may
     never be called. approver: answers questions inside this process; without it they wait for `decide`.
     approval_ttl_ms: how long a question stays open. hooks: see `Hook`. secrets: what programs may use and never see.
-    on_event: hears of calls and questions as they happen; called on the event loop, so it must be quick.
+    on_event: hears of what happens in all sessions; called on the event loop, so it must be quick. cells: how many
+    there may be, how long they may take and how much of their output is told; see `CellLimits`.
     """
 
     def __init__(
@@ -58,6 +62,7 @@ class Cloister:
         hooks: Sequence[object] = (),
         secrets: Mapping[str, object] | None = None,
         on_event: EventListener | None = None,
+        cells: CellLimits | None = None,
     ) -> None:
         self._tools = ToolRegistry(tools)
         self._policy = Policy(overrides=approvals, deny=deny)
@@ -70,9 +75,13 @@ class Cloister:
             raise InvalidInput(f"workers must be a whole number of at least 1, not {workers!r}")
         self._clock = clock or SystemClock()
         self._ids = IdSource(self._clock.now_ms)
-        emit = Events(self._clock, on_event).emit if on_event is not None else None
-        self._desk = ApprovalDesk(self._clock, self._ids, approver=approver, ttl_ms=approval_ttl_ms, emit=emit)
-        self._wiring = Wiring(self._clock, self._ids, self._desk, MemoryJournal(), emit)
+        self._events = Events(self._clock, on_event)
+        emit, heard = self._events.emit, self._events.heard
+        self._desk = ApprovalDesk(
+            self._clock, self._ids, approver=approver, ttl_ms=approval_ttl_ms, emit=emit, heard=heard
+        )
+        self._wiring = Wiring(self._clock, self._ids, self._desk, MemoryJournal(), emit, heard)
+        self._supervisor = Supervisor(_check_cells(cells), self._clock)
         self._catalogs = CatalogCache()
         self._key = SnapshotKey(snapshot_key)
         self._room = EngineRoom(workers=workers, require_confinement=require_confinement)
@@ -89,6 +98,7 @@ class Cloister:
     async def __aexit__(self, *exc: object) -> None:
         self._left = True
         try:
+            await self._supervisor.shut_down()
             for session in list(self._sessions.values()):
                 await session.close()
         finally:
@@ -274,6 +284,8 @@ class Cloister:
             wiring=self._wiring,
             catalogs=self._catalogs,
             snapshot_key=self._key,
+            supervisor=self._supervisor,
+            events=self._events,
         )
         seats = await self._room.seats(options.language)
         seats.engine.check_limits(options.limits)
@@ -317,6 +329,14 @@ def _check_limits(limits: object) -> SessionLimits | None:
     raise InvalidInput(
         f"limits are SessionLimits, not {type(limits).__name__}", hint="write SessionLimits(wall_ms=...)"
     )
+
+
+def _check_cells(limits: object) -> CellLimits:
+    if limits is None:
+        return CellLimits()
+    if isinstance(limits, CellLimits):
+        return limits
+    raise InvalidInput(f"cells are CellLimits, not {type(limits).__name__}", hint="write CellLimits(max_queued=...)")
 
 
 def _parse_type_check(value: object) -> TypeCheck:

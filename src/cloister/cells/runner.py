@@ -1,22 +1,28 @@
 """Drives one program to its end: steps from the engine, calls to the gate, settlements back.
 
 Owns the cell's wall clock. Calls that become known together are dispatched together; each settlement resumes
-the program as soon as it is there. Between steps the program only waits, and there it may be dumped. When nothing is
-left to wait for but a person's answer, the drive ends in `Waiting`: whoever holds the cell puts it to sleep.
+the program as soon as it is there. Between steps the program only waits, and there it may be dumped; when it has
+waited for a while, its worker goes to others, and the calls go on without it. When nothing is left to wait for but a
+person's answer, the drive ends in `Waiting`: whoever holds the cell puts it to sleep.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from cloister.cells.berth import Berth
+from cloister.cells.nap import Nap
 from cloister.cells.output import Output
+from cloister.cells.state import Machine, Move
 from cloister.cells.tape import Recording
 from cloister.cells.timers import Timers
+from cloister.cells.values import CellValues
 from cloister.core.call import CallStatus, ExternalCallRecord
 from cloister.core.codes import Code
 from cloister.core.diagnostic import Diagnostic, ErrorObject
+from cloister.core.errors import EngineUnavailable
 from cloister.core.limits import SessionLimits
 from cloister.gate import Asked, Budget, Caller, Gate, Outcome, Passed
 from cloister.ports.clock import Clock
@@ -24,7 +30,6 @@ from cloister.ports.engine import (
     Call,
     Failed,
     Finished,
-    Interpreter,
     Program,
     Returned,
     Settlement,
@@ -32,6 +37,13 @@ from cloister.ports.engine import (
     Suspended,
     Turn,
 )
+from cloister.ports.helping import Helper, no_helper
+
+Tell: TypeAlias = Callable[[str, Mapping[str, Any]], None]
+
+
+def _unheard(_kind: str, _data: Mapping[str, Any]) -> None:
+    """Nobody listens."""
 
 
 @dataclass(slots=True)
@@ -57,6 +69,11 @@ class Cell:
     instructions: int = 0
     # It came from a snapshot, and may have come further than that before.
     woke: bool = False
+    values: CellValues = field(default_factory=lambda: CellValues({}))
+    helper: Helper = no_helper
+    machine: Machine = field(default_factory=Machine)
+    # Hears of what happens to the cell: the kind of the event and what there is to say.
+    tell: Tell = _unheard
 
     @property
     def caller(self) -> Caller:
@@ -87,28 +104,37 @@ Drive: TypeAlias = Ending | Waiting
 _Tasks: TypeAlias = "dict[asyncio.Task[Passed], Call]"
 
 
+_CRASHED = ErrorObject(Code.ENGINE_CRASHED, "the worker that held the program died", "run it again")
+
+
 class Runner:
-    def __init__(self, gate: Gate, clock: Clock) -> None:
+    """Drives one cell. `hibernate_after_ms` is how long it may wait on a worker; for ever, if that is None."""
+
+    def __init__(self, gate: Gate, clock: Clock, hibernate_after_ms: int | None = None) -> None:
         self._gate = gate
         self._clock = clock
-        # Held while the interpreter is spoken to: a dump from outside never falls into a step.
+        # Held while the interpreter is spoken to: a dump from outside, or a nap, never falls into a step.
         self._turnstile = asyncio.Lock()
         self._waits = False
         self._stopped = False
+        self._crashed = False
         self._patience: asyncio.Timeout | None = None
         self._timers = Timers(clock)
+        self._nap_after = None if hibernate_after_ms is None else hibernate_after_ms / 1000
+        self._nap: Nap | None = None
 
-    async def start(self, interpreter: Interpreter, cell: Cell, turn: Turn) -> Drive:
+    async def start(self, berth: Berth, cell: Cell, turn: Turn) -> Drive:
         began = self._clock.monotonic()
         async with self._turnstile:
-            step = await interpreter.start(cell.program, turn)
+            assert berth.interpreter is not None
+            step = await berth.interpreter.start(cell.program, turn)
             self._waits = isinstance(step, Suspended)
         self._charge(cell, step, began)
         if isinstance(step, Suspended):
-            return await self._follow(interpreter, cell, step, {})
+            return await self._follow(berth, cell, step, {})
         return self._end(cell, step)
 
-    async def go_on(self, interpreter: Interpreter, cell: Cell) -> Drive:
+    async def go_on(self, berth: Berth, cell: Cell) -> Drive:
         """Take up a cell that was asleep. Calls that were under way are settled as the journal knows them, made again
         if they may be, or unknown; those that waited for a person are made if they were allowed."""
         tasks: _Tasks = {}
@@ -117,22 +143,41 @@ class Runner:
             now_ms = self._clock.now_ms()
             if settlements:
                 cell.recording.resumes.append((now_ms, settlements))
-            step = await self._resume(interpreter, cell, settlements, now_ms)
+            step = await self._resume(berth, cell, settlements, now_ms)
         except BaseException:
             await self._cancel(tasks, cell)
             raise
-        return await self._follow(interpreter, cell, step, tasks)
+        return await self._follow(berth, cell, step, tasks)
 
     def stop(self) -> None:
         """End the cell where it waits. A step under way is the interpreter's to interrupt."""
         self._stopped = True
+        self._hurry()
+
+    def _hurry(self) -> None:
         if self._patience is not None:
             self._patience.reschedule(asyncio.get_running_loop().time())
 
-    async def dump(self, interpreter: Interpreter, cell: Cell) -> bytes | None:
+    async def dump(self, berth: Berth) -> bytes | None:
         """The waiting program's bytes; None if it ended before it waited."""
         async with self._turnstile:
-            return await interpreter.dump() if self._waits else None
+            return await berth.dump() if self._waits else None
+
+    async def hibernate(self, berth: Berth, cell: Cell) -> None:
+        """Give the worker away if the program waits. Its calls go on."""
+        async with self._turnstile:
+            if not self._waits or berth.asleep:
+                return
+            try:
+                await berth.sleep()
+            except EngineUnavailable:
+                # Nobody can go on with the program: its calls need not be waited for.
+                await berth.give_up()
+                self._crashed = True
+                self._hurry()
+                return
+        cell.machine.move(Move.SLEEP)
+        cell.tell("cell.hibernated", {"waiting_for": sorted({call.name for call in cell.pending.values()})})
 
     # -- the drive -------------------------------------------------------------------------------------------
 
@@ -150,12 +195,17 @@ class Runner:
         cell.unmade.clear()
         return settlements
 
-    async def _follow(self, interpreter: Interpreter, cell: Cell, step: Step, tasks: _Tasks) -> Drive:
+    async def _follow(self, berth: Berth, cell: Cell, step: Step, tasks: _Tasks) -> Drive:
         """Take the program from one wait to the next, to its end."""
+        if self._nap_after is not None:
+            self._nap = Nap(self._nap_after, lambda: self.hibernate(berth, cell))
         try:
             while isinstance(step, Suspended):
                 for call in step.calls:
                     cell.pending[call.number] = call
+                cell.machine.move(Move.SUSPEND)
+                if self._nap is not None:
+                    self._nap.begin()
                 try:
                     settlements = await self._settle(cell, step, tasks)
                 except TimeoutError:
@@ -164,22 +214,37 @@ class Runner:
                     return Waiting()
                 now_ms = self._clock.now_ms()
                 cell.recording.resumes.append((now_ms, settlements))
-                step = await self._resume(interpreter, cell, settlements, now_ms)
+                step = await self._resume(berth, cell, settlements, now_ms)
             return self._end(cell, step)
         except BaseException:
             self.withdraw(cell)
             raise
         finally:
             self._timers.cancel()
-            await self._cancel(tasks, cell)
+            try:
+                await self._cancel(tasks, cell)
+            finally:
+                if self._nap is not None:
+                    await self._nap.over()
 
-    async def _resume(
-        self, interpreter: Interpreter, cell: Cell, settlements: Sequence[Settlement], now_ms: int
-    ) -> Step:
-        began = self._clock.monotonic()
+    async def _resume(self, berth: Berth, cell: Cell, settlements: Sequence[Settlement], now_ms: int) -> Step:
         sink, limit = cell.output.write, cell.budget.limit
-        turn = Turn(now_ms, cell.wall_left_ms, cell.cpu_left_ms, sink, cell.recording.catalog, limit)
+        turn = Turn(now_ms, cell.wall_left_ms, cell.cpu_left_ms, sink, cell.recording.catalog, limit, cell.helper)
+        if self._nap is not None:
+            self._nap.end()
         async with self._turnstile:
+            if berth.asleep:
+                if self._crashed:
+                    return Failed(_CRASHED, fatal=True)
+                interpreter = await berth.awake()
+                cell.machine.move(Move.WAKE)
+                cell.tell("cell.woken", {})
+            else:
+                assert berth.interpreter is not None
+                interpreter = berth.interpreter
+                cell.machine.move(Move.SETTLE)
+            # The wait for a worker is not the program's.
+            began = self._clock.monotonic()
             self._waits = False
             # Only now: whoever dumped the program a moment ago has these calls pending in its bytes.
             for settlement in settlements:
@@ -307,6 +372,8 @@ class Runner:
     def _out_of_time(self, cell: Cell) -> Ending:
         names = ", ".join(sorted({call.name for call in cell.pending.values()}))
         self.withdraw(cell)
+        if self._crashed:
+            return Ending(error=_CRASHED, lost=True)
         if self._stopped:
             return Ending(error=ErrorObject(Code.INTERRUPTED, "the program was stopped by its host"), lost=True)
         error = ErrorObject(

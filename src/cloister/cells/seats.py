@@ -2,14 +2,15 @@
 
 A namespace that is not in use keeps its seat as long as nobody needs it, because the next cell then costs no
 load. When all seats are taken, the one unused for longest is dumped to bytes and its worker goes to the next.
-Those who find every seat busy wait in line.
+Those who find every seat busy wait in line, and are served in turn, session by session.
 """
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Coroutine
 from typing import Any
 
+from cloister.cells.line import FairLine
 from cloister.cells.tape import Tape, TapeBroken
 from cloister.core.errors import EngineUnavailable
 from cloister.core.limits import SessionLimits
@@ -19,9 +20,21 @@ from cloister.ports.engine import Engine, Interpreter
 class Namespace:
     """A session's variables and functions: alive on a worker, or as bytes. Used by one cell at a time."""
 
-    def __init__(self, limits: SessionLimits, seed: int, state: bytes | None = None) -> None:
+    def __init__(
+        self,
+        limits: SessionLimits,
+        seed: int,
+        state: bytes | None = None,
+        *,
+        owner: str = "",
+        lasting: bool = True,
+    ) -> None:
         self.limits = limits
         self.seed = seed
+        # The session whose turn it is when the namespace gets a seat.
+        self.owner = owner
+        # Whether anybody will need it when its cell is over.
+        self.lasting = lasting
         self.state = state
         self.tape = Tape()
         self.interpreter: Interpreter | None = None
@@ -36,7 +49,7 @@ class Seats:
         self.engine = engine
         self._free = engine.capacity
         self._idle: OrderedDict[int, Namespace] = OrderedDict()
-        self._line: deque[asyncio.Future[None]] = deque()
+        self._line: FairLine[asyncio.Future[None]] = FairLine()
         self._emptying: set[asyncio.Future[None]] = set()
 
     async def take(self, namespace: Namespace) -> Interpreter:
@@ -56,7 +69,9 @@ class Seats:
                 namespace.forgotten += 1
 
     async def _open(self, namespace: Namespace) -> Interpreter:
-        interpreter = namespace.interpreter = await self.open(namespace.limits, namespace.state, namespace.seed)
+        interpreter = namespace.interpreter = await self.open(
+            namespace.limits, namespace.state, namespace.seed, owner=namespace.owner
+        )
         try:
             await namespace.tape.play(interpreter, namespace.limits)
             # What was played once is not played again when the next worker dies.
@@ -73,11 +88,11 @@ class Seats:
         """An interpreter with narrower limits and this namespace's contents, in a seat of its own."""
         await self.save(namespace)
         await self.lose(namespace)
-        return await self.open(limits, namespace.state, namespace.seed)
+        return await self.open(limits, namespace.state, namespace.seed, owner=namespace.owner)
 
-    async def open(self, limits: SessionLimits, state: bytes | None, seed: int) -> Interpreter:
+    async def open(self, limits: SessionLimits, state: bytes | None, seed: int, *, owner: str = "") -> Interpreter:
         """An interpreter from these very bytes, in a seat of its own: `give_back` it, or let a namespace adopt it."""
-        await self._seat()
+        await self._seat(owner)
         try:
             return await self.engine.open(limits, state, seed=seed)
         except BaseException:
@@ -98,6 +113,9 @@ class Seats:
 
     async def leave(self, namespace: Namespace) -> None:
         """The cell is over. The namespace keeps its seat unless somebody waits for one."""
+        if not namespace.lasting:
+            await self.lose(namespace)
+            return
         try:
             if namespace.tape.full:
                 await self._save(namespace)
@@ -168,12 +186,12 @@ class Seats:
             namespace.state = await interpreter.dump()
             namespace.tape.clear()
 
-    async def _seat(self) -> None:
-        """A seat for whoever asks, in the order in which they asked."""
+    async def _seat(self, owner: str) -> None:
+        """A seat for whoever asks, in the order in which they asked; when several sessions ask, in turn."""
         if not self._line and await self._seat_at_once():
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._line.append(turn)
+        self._line.put(owner, turn)
         try:
             await turn
         except asyncio.CancelledError:
@@ -181,7 +199,7 @@ class Seats:
             if turn.done() and not turn.cancelled():
                 self._give()
             else:
-                self._line.remove(turn)
+                self._line.remove(owner, turn)
             raise
 
     async def _seat_at_once(self) -> bool:
@@ -208,7 +226,7 @@ class Seats:
     def _give(self) -> None:
         """Hand a seat to the first in line, or leave it free."""
         while self._line:
-            turn = self._line.popleft()
+            turn = self._line.pop()
             if not turn.done():
                 turn.set_result(None)
                 return

@@ -5,11 +5,15 @@ costs nothing until a worker dies, and then the steps are played again: an engin
 answered from the tape and the world is not touched.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cloister.cells.answers import played
+from cloister.cells.values import CellValues
 from cloister.core.limits import SessionLimits
+from cloister.core.value import Json
 from cloister.ports.engine import Catalog, Failed, Interpreter, Program, Settlement, Step, Suspended, Turn
+from cloister.ports.helping import Helper
 
 # Long enough that a dump's cost vanishes, short enough that playing it again takes no time.
 MAX_STEPS = 64
@@ -26,6 +30,8 @@ class Recording:
     now_ms: int
     cpu_ms: float = 0.0
     resumes: list[tuple[int, Sequence[Settlement]]] = field(default_factory=list[tuple[int, Sequence[Settlement]]])
+    # The stored values that the cell started with.
+    values: Mapping[str, Json] = field(default_factory=dict[str, Json])
 
 
 class TapeBroken(Exception):
@@ -67,17 +73,19 @@ class Tape:
     async def play(self, interpreter: Interpreter, limits: SessionLimits) -> None:
         """Bring an interpreter that was opened from the last bytes to where the tape ends."""
         for recording in self._recordings:
-            step: Step = await interpreter.start(recording.program, _turn(recording.now_ms, recording.catalog, limits))
+            helper = played(CellValues(recording.values))
+            turn = _turn(recording.now_ms, recording.catalog, limits, helper)
+            step: Step = await interpreter.start(recording.program, turn)
             for now_ms, settlements in recording.resumes:
                 if not isinstance(step, Suspended):
                     raise TapeBroken("a cell took another course")
-                step = await interpreter.resume(settlements, _turn(now_ms, recording.catalog, limits))
+                step = await interpreter.resume(settlements, _turn(now_ms, recording.catalog, limits, helper))
             if isinstance(step, Suspended) or (isinstance(step, Failed) and step.fatal):
                 raise TapeBroken("a cell did not end as it had")
 
 
-def _turn(now_ms: int, catalog: Catalog, limits: SessionLimits) -> Turn:
-    return Turn(now_ms, limits.wall_ms, limits.cpu_ms, _nowhere, catalog, limits.max_external_calls)
+def _turn(now_ms: int, catalog: Catalog, limits: SessionLimits, helper: Helper) -> Turn:
+    return Turn(now_ms, limits.wall_ms, limits.cpu_ms, _nowhere, catalog, limits.max_external_calls, helper)
 
 
 def _nowhere(_stream: str, _text: str) -> None:

@@ -9,6 +9,11 @@
     ├── SessionNotFound                 SESSION_NOT_FOUND
     ├── SessionExists                   SESSION_EXISTS
     ├── SessionClosed                   SESSION_CLOSED
+    ├── CellNotFound                    CELL_NOT_FOUND: never was, was read to its end, or is another session's
+    ├── CellBusy                        CELL_BUSY: somebody observes it already, or it is being terminated
+    ├── QueueFull                       QUEUE_FULL: more cells than may wait or live
+    ├── FileNotFound                    FILE_NOT_FOUND
+    ├── QuotaExceeded                   QUOTA_EXCEEDED: files or values beyond what a session may hold
     ├── SnapshotError                   (abstract)
     │   ├── SnapshotCorrupt             SNAPSHOT_CORRUPT: truncated, flipped, not a snapshot
     │   ├── SnapshotForeign             SNAPSHOT_FOREIGN: another installation's or another session's
@@ -66,6 +71,26 @@ class SessionExists(CloisterError):
 
 class SessionClosed(CloisterError):
     code = "SESSION_CLOSED"
+
+
+class CellNotFound(CloisterError, LookupError):
+    code = "CELL_NOT_FOUND"
+
+
+class CellBusy(CloisterError):
+    code = "CELL_BUSY"
+
+
+class QueueFull(CloisterError):
+    code = "QUEUE_FULL"
+
+
+class FileNotFound(CloisterError, LookupError):
+    code = "FILE_NOT_FOUND"
+
+
+class QuotaExceeded(CloisterError):
+    code = "QUOTA_EXCEEDED"
 
 
 class SnapshotError(CloisterError, ValueError):

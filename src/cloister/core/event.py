@@ -9,7 +9,9 @@ from typing import Any, TypeAlias
 @dataclass(frozen=True, slots=True)
 class Event:
     seq: int
-    # `call.requested|progressed|settled`, `approval.required|decided|expired|cancelled`
+    # `cell.started|yielded|notified|hibernated|woken|completed|terminated|reaped`,
+    # `call.requested|progressed|settled`, `approval.required|decided|expired|cancelled`,
+    # `events.missed` for a reader that was too slow
     kind: str
     session_id: str
     at: datetime
@@ -18,3 +20,9 @@ class Event:
 
 # kind, session id, data: whoever holds the listeners adds the rest.
 Emit: TypeAlias = Callable[[str, str, Mapping[str, Any]], None]
+# Whether anybody listens to that session: an event that nobody hears need not be put together.
+Heard: TypeAlias = Callable[[str], bool]
+
+
+def always_heard(_session_id: str) -> bool:
+    return True

@@ -118,6 +118,8 @@ class _Walk:
         # only leaves are cheaper to walk again than to remember.
         self._done: dict[int, tuple[_Done, Any]] = {}
         self._seen = 0
+        # Bytes of text that were looked at.
+        self._read = 0
 
     def convert(self, root: Any) -> tuple[Json, int]:
         if _is_container(root):
@@ -212,7 +214,12 @@ class _Walk:
         if type(made) is str:
             if self._text is not None:
                 self._text(made)
-            return made, _text_size(made)
+            size = _text_size(made)
+            # One long text in a list a thousand times is no more memory, but each look at it takes its time.
+            self._read += size
+            if self._read > self._bounds.size:
+                raise _too_large(f"the value takes more than {self._bounds.size} bytes once written out")
+            return made, size
         return made, _number_size(made)
 
 

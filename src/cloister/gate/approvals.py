@@ -11,9 +11,10 @@ Everything but waiting is synchronous and runs on the event loop: that is what m
 Expiry is noticed when somebody looks or waits.
 """
 
+import asyncio
 import json
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +30,7 @@ from cloister.core.approval import (
 )
 from cloister.core.capability import SideEffect
 from cloister.core.errors import ApprovalNotFound, CloisterError, InvalidInput
-from cloister.core.event import Emit
+from cloister.core.event import Emit, Heard, always_heard
 from cloister.core.ids import IdSource
 from cloister.core.value import Json
 from cloister.core.wire import to_json
@@ -57,6 +58,7 @@ class ApprovalDesk:
         approver: Approver | None = None,
         ttl_ms: int | None = None,
         emit: Emit | None = None,
+        heard: Heard = always_heard,
         most_kept: int = MOST_KEPT,
     ) -> None:
         self._clock = clock
@@ -64,6 +66,7 @@ class ApprovalDesk:
         self._inquiries = Inquiries(approver) if approver is not None else None
         self._ttl_ms = checked_ttl(ttl_ms)
         self._emit = emit
+        self._heard = heard
         self._asked = 0
         # Pending, or allowed and not used yet.
         self._open: dict[str, Question] = {}
@@ -179,6 +182,27 @@ class ApprovalDesk:
         while questions := self._all_pending(approval_ids):
             await change(questions, self._clock)
 
+    def watch(self, approval_ids: Collection[str], changed: Callable[[], None]) -> Callable[[], None]:
+        """Have `changed` called whenever something happens to one of them, be it that its time is over; what is
+        returned ends that."""
+        questions = [question for approval_id in approval_ids if (question := self._look(approval_id)) is not None]
+        ends = [question.expires_ms for question in questions if question.pending and question.expires_ms is not None]
+        alarm: asyncio.TimerHandle | None = None
+        for question in questions:
+            question.watchers = (*question.watchers, changed)
+        if ends:
+            left = (min(ends) - self._clock.now_ms()) / 1000
+            # Looking at a question is what ends its time.
+            alarm = asyncio.get_running_loop().call_later(max(left, 0), self._all_pending, tuple(approval_ids))
+
+        def unwatch() -> None:
+            if alarm is not None:
+                alarm.cancel()
+            for question in questions:
+                question.watchers = tuple(watcher for watcher in question.watchers if watcher is not changed)
+
+        return unwatch
+
     async def answered(self, approval_ids: Collection[str]) -> bool:
         """Wait while the approver is at work on one of them: True when one is no longer pending, False when all of
         them are and the approver has nothing more to say."""
@@ -283,7 +307,7 @@ class ApprovalDesk:
             question.answer_with(task)
 
     def _tell(self, kind: str, approval: Approval) -> None:
-        if self._emit is None:
+        if self._emit is None or not self._heard(approval.session_id):
             return
         try:
             # The arguments are JSON already, and may be large.

@@ -16,7 +16,7 @@ from cloister.core.call import CallStatus
 from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.digest import canonical_json, digest_bytes
-from cloister.core.event import Emit
+from cloister.core.event import Emit, Heard, always_heard
 from cloister.core.ids import IdSource
 from cloister.core.value import Json
 from cloister.core.wire import to_json
@@ -51,6 +51,7 @@ class Wiring:
     desk: ApprovalDesk
     journal: Journal
     emit: Emit | None = None
+    heard: Heard = always_heard
 
 
 class Execution:
@@ -60,6 +61,7 @@ class Execution:
         self._clock = wiring.clock
         self._journal = wiring.journal
         self._emit = wiring.emit
+        self._is_heard = wiring.heard
         self._scope = scope
         self._hooks = hooks
         self._handles = handles
@@ -207,14 +209,14 @@ class Execution:
                 withheld = clean(refusal.error, self._handles.redactor())
                 record = replace(record, status=refusal.status, error=withheld)
                 settlement = Raised(number, withheld)
-        if self._emit is not None:
+        if self.heard:
             self.tell("call.settled", passage, {"record": to_json(record)})
         return Outcome(settlement, record)
 
     def refused(self, passage: Passage, refusal: Refusal) -> Outcome:
         error = clean(refusal.error, self._handles.redactor())
         record = passage.record(refusal.status, error=error)
-        if self._emit is not None:
+        if self.heard:
             self.tell("call.settled", passage, {"record": to_json(record)})
         if error.hint is None and error.code == Code.INVALID_ARGUMENTS and passage.tool is not None:
             # How the call is written differs from language to language; what is on record does not.
@@ -233,7 +235,7 @@ class Execution:
             deadline=time.monotonic() + tool.limits.timeout_ms / 1000,
             notes=passage.notes,
         )
-        if self._emit is None:
+        if not self.heard:
             return context
         loop = asyncio.get_running_loop()
 
@@ -272,7 +274,11 @@ class Execution:
         log.error("tool %s %s\n%s", tool.full_name, what, trace(error, self._handles.redactor()))
         return refuse(Code.TOOL_ERROR, f"`{tool.full_name}` {what}")
 
+    @property
+    def heard(self) -> bool:
+        return self._emit is not None and self._is_heard(self._scope.session_id)
+
     def tell(self, kind: str, passage: Passage, data: Mapping[str, Any]) -> None:
-        if self._emit is not None:
+        if self._emit is not None and self.heard:
             place = {"cell_id": passage.caller.cell_id, "call_id": passage.call_id, "number": passage.call.number}
             self._emit(kind, self._scope.session_id, {**place, **data})

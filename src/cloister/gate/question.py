@@ -1,7 +1,7 @@
 """A question as the desk keeps it: the approval that everybody sees, and what only the desk knows about it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from cloister.core.approval import Approval, ApprovalState
@@ -24,6 +24,8 @@ class Question:
     answering: "asyncio.Task[None] | None" = None
     # Of those who wait for something to happen.
     waiting: "set[asyncio.Future[None]]" = field(default_factory=set["asyncio.Future[None]"])
+    # Told whenever something happens, without waiting for it.
+    watchers: tuple[Callable[[], None], ...] = ()
 
     @property
     def pending(self) -> bool:
@@ -43,6 +45,9 @@ class Question:
         for future in self.waiting:
             if not future.done():
                 future.set_result(None)
+        for watcher in self.watchers:
+            # Later, so that of several answers given at once all are there when the first is heard of.
+            asyncio.get_running_loop().call_soon(watcher)
 
     def _answering_ended(self, _: object) -> None:
         self.answering = None

@@ -23,7 +23,7 @@ from cloister.core.diagnostic import Diagnostic, ErrorObject
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 from cloister.core.value import Json
-from cloister.ports.helpers import Helper, no_helper
+from cloister.ports.helping import Helper, no_helper
 
 
 class TypeCheck(StrEnum):

@@ -1,11 +1,13 @@
 """A cell that sleeps: what must be kept beside the interpreter's bytes to go on with it elsewhere."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from cloister.cells.output import Output, Stream
+from cloister.cells.output import Output
 from cloister.cells.runner import Cell
 from cloister.cells.tape import Recording
+from cloister.cells.values import CellValues
 from cloister.core.call import ExternalCallRecord
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.limits import SessionLimits
@@ -14,15 +16,13 @@ from cloister.gate import Budget
 from cloister.gate.redaction import Redactor
 from cloister.ports.engine import Call, Catalog, Program
 
-_STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
-
 
 def put_to_sleep(cell: Cell) -> dict[str, Any]:
     return {
         "id": cell.id,
         "code": cell.program.code,
-        "stdout": cell.output.so_far("stdout"),
-        "stderr": cell.output.so_far("stderr"),
+        "said": cell.output.to_json(),
+        "values": cell.values.to_json(),
         "dropped": cell.output.dropped,
         "begun": cell.output.begun(),
         "records": [[number, to_json(record)] for number, record in cell.records.items()],
@@ -37,26 +37,36 @@ def put_to_sleep(cell: Cell) -> dict[str, Any]:
     }
 
 
-def wake(asleep: Mapping[str, Any], catalog: Catalog, limits: SessionLimits, now_ms: int, redactor: Redactor) -> Cell:
-    """The cell as it was, with what it may still use; never more than `limits`."""
-    limits = limits.intersection(from_json(SessionLimits, asleep["limits"]))
+def wake(
+    asleep: Mapping[str, Any],
+    catalog: Catalog,
+    limits: SessionLimits,
+    now_ms: int,
+    redactor: Redactor,
+    longest_wall_ms: int,
+) -> Cell:
+    """The cell as it was, with what it may still use; never more than `limits`, but for the time of a cell that was
+    meant to outlive its caller: that is bounded by `longest_wall_ms`."""
+    had = from_json(SessionLimits, asleep["limits"])
+    wall_ms = min(had.wall_ms, max(longest_wall_ms, limits.wall_ms))
+    limits = replace(limits.intersection(had), wall_ms=wall_ms)
     program = Program(asleep["code"])
     output = Output(limits.max_stdout_bytes, None, redactor)
-    for stream in _STREAMS:
-        if asleep[stream]:
-            output.write(stream, asleep[stream])
+    output.take_up(asleep["said"])
+    values = CellValues.from_json(asleep["values"])
     output.expect(asleep["begun"])
     output.dropped += asleep["dropped"]
     cell = Cell(
         id=asleep["id"],
         program=program,
-        recording=Recording(program, catalog, now_ms),
+        recording=Recording(program, catalog, now_ms, values=values.view),
         output=output,
         bounds=limits,
         budget=Budget(min(asleep["calls_left"], limits.max_external_calls), asleep["calls_limit"]),
         wall_left_ms=min(asleep["wall_left_ms"], limits.wall_ms),
         cpu_left_ms=min(asleep["cpu_left_ms"], limits.cpu_ms),
         woke=True,
+        values=values,
     )
     for number, record in asleep["records"]:
         cell.records[number] = from_json(ExternalCallRecord, record)

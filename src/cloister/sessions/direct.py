@@ -5,6 +5,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from cloister.cells.notes import with_hint
+from cloister.core.cell import Terminated
 from cloister.core.codes import Code, RunStatus, status_of
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.ids import IdSource
@@ -12,7 +14,6 @@ from cloister.core.run import Metrics, RunResult
 from cloister.core.value import ValueRefused, sized
 from cloister.gate import Asked, Budget, Caller, Gate, Outcome, Passed
 from cloister.ports.engine import Call, Raised, Returned
-from cloister.sessions.notes import with_hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,10 @@ class DirectCalls:
         waiting = self._waiting.pop(cell_id)
         return await self._finish(waiting.caller, await self._proceed(waiting.caller, waiting.asked))
 
-    def terminate(self, cell_id: str) -> RunResult:
+    def terminate(self, cell_id: str) -> Terminated:
         waiting = self._waiting.pop(cell_id)
-        return _result(waiting.caller, self._gate.withdraw(waiting.asked))
+        result = _result(waiting.caller, self._gate.withdraw(waiting.asked))
+        return Terminated(cell_id=cell_id, external_calls=result.external_calls, metrics=result.metrics)
 
     async def close(self) -> None:
         """Stop the calls that are under way, and wait until they have."""

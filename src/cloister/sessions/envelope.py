@@ -22,7 +22,7 @@ from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 
 MAGIC = b"CLOISTER"
-FORMAT = 2
+FORMAT = 3
 MAX_PAYLOAD = 512 << 20
 _FIXED = struct.Struct(">8sH8sI")
 _MAC = 32
@@ -50,6 +50,8 @@ class Envelope:
     mark: str = ""
     # How often each tool was called: rules may depend on it.
     calls: Mapping[str, int] = field(default_factory=dict[str, int])
+    # What its programs have stored.
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
     # What could not be kept, named.
     left_out: tuple[str, ...] = ()
 
@@ -98,6 +100,7 @@ def seal(envelope: Envelope, key: bytes) -> bytes:
         "labels": dict(envelope.labels),
         "mark": envelope.mark,
         "calls": dict(envelope.calls),
+        "values": dict(envelope.values),
         "left_out": list(envelope.left_out),
     }
     packed = zstandard.ZstdCompressor(level=3).compress(envelope.state or b"")
@@ -147,5 +150,6 @@ def unseal(data: bytes, key: bytes) -> Envelope:
         labels=head["labels"],
         mark=head["mark"],
         calls=head["calls"],
+        values=head["values"],
         left_out=tuple(head["left_out"]),
     )

@@ -1,13 +1,13 @@
 """A request as it comes: checked, and turned into a program and the limits it runs under."""
 
 import keyword
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject
-from cloister.core.errors import InvalidLimits
+from cloister.core.errors import InvalidInput, InvalidLimits
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 from cloister.core.value import Json, ValueRefused, plain
@@ -68,3 +68,42 @@ def prepare(
             return ErrorObject(Code.INVALID_LIMITS, message, "a request may only narrow its session's limits")
         bounds = replace(bounds, wall_ms=min(bounds.wall_ms, timeout_ms))
     return Program(code, values), bounds
+
+
+# A day: whoever asks for more has mistaken the unit.
+_LONGEST_YIELD_MS = 86_400_000
+_MOST_TOKENS = 2**53 - 1
+_MOST_IDS = 10_000
+
+
+def check_yield(value: object, name: str = "yield_ms") -> int:
+    """How long somebody wants to observe; raises `InvalidInput`. What a host allows is another matter."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidInput(f"{name} is a whole number of milliseconds, not {type(value).__name__}")
+    if value < 0:
+        raise InvalidInput(f"{name} cannot be negative: {value}", hint="0 looks without waiting")
+    if value > _LONGEST_YIELD_MS:
+        raise InvalidInput(f"{name} is longer than a day: {value}", hint="it is in milliseconds")
+    return value
+
+
+def check_tokens(value: object) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidInput(f"max_output_tokens is a whole number, not {type(value).__name__}")
+    if not 0 <= value <= _MOST_TOKENS:
+        raise InvalidInput(f"max_output_tokens is between 0 and {_MOST_TOKENS}, not {value}")
+    return value
+
+
+def check_ids(values: object) -> list[str]:
+    """The ids of cells, each once."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InvalidInput(f"cell_ids is a list of ids, not {type(values).__name__}")
+    ids = list(dict.fromkeys(cast("Iterable[str]", values)))
+    if not ids:
+        raise InvalidInput("there is no cell to wait for", hint="give at least one id")
+    if len(ids) > _MOST_IDS:
+        raise InvalidInput(f"{len(ids)} cells are more than can be waited for at once: {_MOST_IDS}")
+    return ids

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from cloister.cells.driver import Ended
+from cloister.cells.notes import cut, forgotten, not_awaited, rolled_back, with_hint
 from cloister.cells.runner import Cell
 from cloister.core.approval import Approval
 from cloister.core.call import ExternalCallRecord
@@ -10,8 +12,6 @@ from cloister.core.codes import RunStatus, status_of
 from cloister.core.diagnostic import Diagnostic
 from cloister.core.run import Metrics, RunResult
 from cloister.gate import Handles
-from cloister.sessions.driver import Ended
-from cloister.sessions.notes import cut, forgotten, not_awaited, rolled_back, with_hint
 
 
 class Reporter:
@@ -36,6 +36,7 @@ class Reporter:
             result=ending.value,
             stdout=cell.output.text("stdout"),
             stderr=cell.output.text("stderr"),
+            content=cell.output.content(),
             diagnostics=tuple(extra),
             external_calls=_records(cell),
             metrics=_metrics(cell, duration_ms),
@@ -51,6 +52,7 @@ class Reporter:
             cell_id=cell.id,
             stdout=cell.output.so_far("stdout"),
             stderr=cell.output.so_far("stderr"),
+            content=cell.output.content(),
             diagnostics=diagnostics,
             external_calls=_records(cell),
             metrics=_metrics(cell, duration_ms),

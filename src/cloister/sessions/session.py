@@ -4,14 +4,16 @@ import asyncio
 import os
 import secrets
 import string
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from cloister.cells.output import Output, Stream
-from cloister.cells.runner import Cell
+from cloister.cells.cut import bytes_for
+from cloister.cells.life import Life
+from cloister.cells.notes import first_error, with_hint
+from cloister.cells.pragma import Pragma, read_pragma
 from cloister.cells.seats import Namespace, Seats
-from cloister.cells.tape import Recording
+from cloister.core.cell import CellInfo, Failed, Observation
 from cloister.core.codes import Code, RunStatus, status_of
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import SessionClosed, SnapshotForeign, SnapshotVersionMismatch
@@ -20,49 +22,27 @@ from cloister.core.limits import SessionLimits
 from cloister.core.run import Metrics, RunResult
 from cloister.core.session import SessionMeta
 from cloister.core.wire import format_time
-from cloister.gate import Budget, Gate, Handles, Hooks, Policy, Scope, Wiring
+from cloister.gate import Gate, Handles, Scope
 from cloister.ports.clock import moment
-from cloister.ports.engine import Catalog, Program, Turn, TypeCheck
-from cloister.ports.secrets import SecretProvider
-from cloister.sessions.asleep import put_to_sleep, wake
+from cloister.ports.engine import Catalog, Turn, TypeCheck
+from cloister.sessions.asleep import put_to_sleep
+from cloister.sessions.cells import Cells, Listener, Setting
 from cloister.sessions.direct import DirectCalls
-from cloister.sessions.driver import CLOSED, Driver, Drove, Sleeper
 from cloister.sessions.envelope import Envelope, seal, unseal
-from cloister.sessions.notes import first_error, with_hint
-from cloister.sessions.request import prepare
-from cloister.sessions.results import Reporter
-from cloister.tools.catalog import CatalogCache, render_stubs
+from cloister.sessions.events import EventStream
+from cloister.sessions.files import Files
+from cloister.sessions.grounds import Grounds, SessionOptions
+from cloister.sessions.request import check_ids, check_tokens, check_yield, prepare
+from cloister.sessions.values import Values
+from cloister.tools.catalog import render_stubs
 from cloister.tools.registry import ToolRegistry
 
 _ASLEEP = ErrorObject(
-    Code.INVALID_INPUT, "the session sleeps in the middle of a cell", "resume() or terminate() that cell first"
+    Code.INVALID_INPUT,
+    "the session sleeps in the middle of a cell",
+    "decide its approvals and resume() it, or terminate() that cell first",
 )
-_TERMINATED = ErrorObject(Code.CANCELLED, "the cell was terminated", "run it again if it should go on")
 _MARK_LETTERS = string.ascii_lowercase + string.digits
-Listener = Callable[[Stream, str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class SessionOptions:
-    id: str
-    language: Language = Language.PYTHON
-    limits: SessionLimits = field(default_factory=SessionLimits)
-    type_check: TypeCheck = TypeCheck.WARN
-    title: str | None = None
-    labels: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-@dataclass(frozen=True, slots=True)
-class Grounds:
-    """What a session is built on: the tools it was granted and the terms they are granted under."""
-
-    tools: ToolRegistry
-    policy: Policy
-    hooks: Hooks
-    secrets: SecretProvider
-    wiring: Wiring
-    catalogs: CatalogCache
-    snapshot_key: Callable[[], bytes]
 
 
 class Session:
@@ -91,17 +71,36 @@ class Session:
         scope = Scope(options.id, options.language, options.labels)
         self._gate = Gate(grounds.tools, grounds.wiring, scope, grounds.policy, grounds.hooks, self._handles)
         self._direct = DirectCalls(self._gate, self._ids)
-        self._reporter = Reporter(self._handles)
+        self._supervisor = grounds.supervisor
+        self._events = grounds.events
         self._on_close = on_close
         self._catalog: Catalog | None = None
         self._catalog_generation = -1
         self._created_ms = self._used_ms = self._clock.now_ms()
         self._closed = False
-        # One cell at a time, in the order in which they were asked for.
-        self._order = asyncio.Lock()
-        # A cell that must be taken up before anything else runs.
-        self._sleeper: Sleeper | None = None
-        self._driver = self._drive_from(origin)
+        self._files = Files(self._clock)
+        self._values = Values(self._clock)
+        setting = Setting(
+            session_id=options.id,
+            limits=options.limits,
+            type_check=options.type_check,
+            seats=seats,
+            gate=self._gate,
+            handles=self._handles,
+            clock=self._clock,
+            ids=self._ids,
+            desk=self._desk,
+            supervisor=grounds.supervisor,
+            files=self._files,
+            values=self._values,
+            catalog=self._current_catalog,
+            events=grounds.events,
+        )
+        # What a cell may use that may outlive its caller.
+        self._enduring = self._without_wall(options.limits)
+        self._cells = Cells(setting, self._namespace(origin))
+        if origin is not None:
+            self._take_over(origin)
 
     # -- what is known of it ---------------------------------------------------------------------------------
 
@@ -133,13 +132,28 @@ class Session:
     @property
     def worker_pid(self) -> int | None:
         """The process that holds the session's namespace now; None while it is only bytes."""
-        interpreter = self._driver.interpreter
+        interpreter = self._cells.driver.interpreter
         return interpreter.pid if interpreter is not None else None
 
     @property
     def is_asleep(self) -> bool:
         """Whether a cell sleeps here that `resume` must finish: restored in its middle, or waiting for approval."""
-        return self._sleeper is not None
+        return self._sleeping() is not None
+
+    @property
+    def values(self) -> Values:
+        """What its programs `store` and `load`, for the host to read and to replace."""
+        return self._values
+
+    @property
+    def files(self) -> Files:
+        """Its files. For now those are the outputs that were too large for an observation."""
+        return self._files
+
+    def events(self) -> EventStream:
+        """What happens here from now on: `async for event in session.events()`."""
+        self._check_open()
+        return self._events.subscribe(self.id)
 
     def meta(self) -> SessionMeta:
         return SessionMeta(
@@ -169,63 +183,104 @@ class Session:
         never an exception."""
         if validate_only:
             return await self.validate(code, inputs=inputs)
-        began = self._clock.monotonic()
         prepared = prepare(code, inputs, self.language, self.limits, limits, timeout_ms)
         if isinstance(prepared, ErrorObject):
             return self._refused(prepared)
-        program, bounds = prepared
-        async with self._order:
-            self._check_open()
-            self._used_ms = self._clock.now_ms()
-            if self._sleeper is not None:
-                return self._refused(_ASLEEP)
-            cell = self._cell(program, bounds, on_output)
-            try:
-                result = await self._finish(cell, await self._driver.run(cell), began)
-            except asyncio.CancelledError:
-                if self._sleeper is not None:
-                    # It slept while an approver was at work. Whoever ran it is gone, and it goes with them.
-                    self._driver.withdraw(self._sleeper)
-                    self._sleeper = None
-                raise
-            return await self._with_snapshot(result) if return_snapshot else result
+        self._check_open()
+        self._used_ms = self._clock.now_ms()
+        life = self._cells.new(*prepared, on_output, detached=False, isolated=False)
+        result = await self._cells.run(life)
+        if result is None:
+            return self._refused(_ASLEEP)
+        return await self._with_snapshot(result) if return_snapshot else result
 
     async def resume(self, cell_id: str | None = None, *, on_output: Listener | None = None) -> RunResult:
-        """Go on with a cell that sleeps: one that waits for approval, or in whose middle the session was restored.
+        """Go on with a run that sleeps: one that waits for approval, or in whose middle the session was restored.
 
         Of several questions only those that were answered are acted upon; with none answered, nothing happens and
-        the cell still waits. Without `cell_id` the program that sleeps here is meant.
+        the cell still waits. Without `cell_id` the program that sleeps here is meant. A cell of `exec` goes on by
+        itself: `wait` for it.
         """
-        began = self._clock.monotonic()
-        if cell_id is not None and cell_id in self._direct:
-            self._check_open()
-            return await self._direct.resume(cell_id)
-        async with self._order:
-            self._check_open()
-            sleeper = self._sleeper
-            if sleeper is None or (cell_id is not None and cell_id != sleeper.cell.id):
-                what = "no cell sleeps in this session" if cell_id is None else f"no cell {cell_id!r} sleeps here"
-                return self._refused(ErrorObject(Code.INVALID_INPUT, what, "it may have ended, or never have slept"))
-            self._used_ms = self._clock.now_ms()
-            sleeper.cell.output.listen(on_output)
-            if sleeper.is_only_waiting(self._gate):
-                return await self._finish(sleeper.cell, sleeper, began)
-            return await self._finish(sleeper.cell, await self._wake(sleeper), began)
-
-    async def terminate(self, cell_id: str) -> RunResult:
-        """End a cell that waits for approval. Nobody is asked any more, and the variables are as before the cell."""
         self._check_open()
-        if cell_id in self._direct:
+        if cell_id is not None and cell_id in self._direct:
+            return await self._direct.resume(cell_id)
+        life = self._sleeping()
+        if life is None or (cell_id is not None and cell_id != life.id):
+            what = "no cell sleeps in this session" if cell_id is None else f"no cell {cell_id!r} sleeps here"
+            return self._refused(ErrorObject(Code.INVALID_INPUT, what, "it may have ended, or never have slept"))
+        self._used_ms = self._clock.now_ms()
+        return await self._cells.resume(life, on_output)
+
+    # -- cells -----------------------------------------------------------------------------------------------
+
+    async def exec(
+        self,
+        code: str,
+        *,
+        yield_ms: int = 10_000,
+        max_output_tokens: int | None = None,
+        isolated: bool = False,
+        inputs: Mapping[str, Any] | None = None,
+        limits: SessionLimits | Mapping[str, int] | None = None,
+        on_output: Listener | None = None,
+    ) -> Observation:
+        """Start a cell and observe it for as long as `yield_ms`; then it goes on, and `wait` tells more.
+
+        Cells run one at a time, in order, in the session's namespace. An `isolated` one has a namespace of its own and
+        runs beside them. The first line of `code` may be a pragma that says how long to observe and how much to tell.
+        """
+        self._check_open()
+        most_ms, most_tokens = self._supervisor.limits.max_yield_ms, self._supervisor.limits.max_output_tokens
+        observe_ms, tokens = check_yield(yield_ms), check_tokens(max_output_tokens)
+        pragma = read_pragma(code, self.language) if isinstance(code, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+        prepared = prepare(code, inputs, self.language, self.limits, limits)
+        for refused in (pragma, prepared):
+            if isinstance(refused, ErrorObject):
+                return Failed(cell_id=self._ids.new("cel_"), error=with_hint(refused))
+        if isinstance(pragma, Pragma):
+            observe_ms = pragma.yield_ms if pragma.yield_ms is not None else observe_ms
+            tokens = pragma.max_output_tokens if pragma.max_output_tokens is not None else tokens
+        assert not isinstance(prepared, ErrorObject)
+        program, bounds = prepared
+        bounds = self._enduring if bounds is self.limits else self._without_wall(bounds)
+        self._used_ms = self._clock.now_ms()
+        life = self._cells.new(program, bounds, on_output, detached=True, isolated=bool(isolated))
+        life.max_output_bytes = bytes_for(min(most_tokens if tokens is None else tokens, most_tokens))
+        self._cells.admit(life)
+        return await self._cells.watch.one(life, min(observe_ms, most_ms))
+
+    async def wait(self, cell_id: str, *, yield_ms: int = 10_000, terminate: bool = False) -> Observation:
+        """What is new of a cell, as soon as it has ended or waits for approval, and otherwise after `yield_ms`.
+
+        One observer at a time. With `terminate` the cell is ended first; see `terminate`.
+        """
+        self._check_open()
+        observe_ms = min(check_yield(yield_ms), self._supervisor.limits.max_yield_ms)
+        if terminate:
+            return await self.terminate(cell_id)
+        return await self._cells.watch.one(self._cells.find(cell_id), observe_ms)
+
+    async def wait_any(self, cell_ids: Iterable[str], *, timeout_ms: int = 10_000) -> Observation | None:
+        """What is new of the first of these cells that has something to tell: that it ended, waits for approval, or
+        yielded by itself. None when none has in time."""
+        self._check_open()
+        timeout_ms = min(check_yield(timeout_ms, "timeout_ms"), self._supervisor.limits.max_yield_ms)
+        lives = [self._cells.find(cell_id) for cell_id in check_ids(cell_ids)]
+        return await self._cells.watch.first_of(lives, timeout_ms)
+
+    async def cells(self) -> list[CellInfo]:
+        """The cells that have not ended, and those whose end nobody has read; the oldest first."""
+        return self._cells.list()
+
+    async def terminate(self, cell_id: str) -> Observation:
+        """End a cell, for sure: returns when it has stopped and its calls are over. One that ended before tells how.
+
+        The session's variables are as before the cell, and what it stored is not kept.
+        """
+        self._check_open()
+        if isinstance(cell_id, str) and cell_id in self._direct:  # pyright: ignore[reportUnnecessaryIsInstance]
             return self._direct.terminate(cell_id)
-        sleeper = self._sleeper
-        if sleeper is None or sleeper.cell.id != cell_id:
-            return self._refused(ErrorObject(Code.INVALID_INPUT, f"no cell {cell_id!r} sleeps here"))
-        if sleeper.restored:
-            message = f"cell {cell_id!r} came with the session's snapshot, which has no earlier state to go back to"
-            return self._refused(ErrorObject(Code.INVALID_INPUT, message, "resume() it, or close the session"))
-        self._sleeper = None
-        ended = self._driver.terminate(sleeper, _TERMINATED)
-        return self._reporter.ended(sleeper.cell, ended, 0.0, cells_forgotten=0)
+        return await self._cells.terminate(self._cells.find(cell_id))
 
     async def call(self, name: str, arguments: Mapping[str, Any] | list[Any] | tuple[Any, ...] = ()) -> RunResult:
         """Call a tool as a program of this session would: same checks, same policy, same record. `arguments` are by
@@ -241,11 +296,13 @@ class Session:
         if isinstance(prepared, ErrorObject):
             return self._refused(prepared)
         program, bounds = prepared
-        async with self._order:
+        order = self._cells.order
+        place = await order.turn()
+        if place is None:
+            return self._refused(_ASLEEP)
+        try:
             self._check_open()
-            if self._sleeper is not None:
-                return self._refused(_ASLEEP)
-            namespace = self._driver.namespace
+            namespace = self._cells.driver.namespace
             interpreter = await self._seats.take(namespace)
             try:
                 types = TypeCheck.WARN if self._options.type_check is TypeCheck.OFF else self._options.type_check
@@ -254,6 +311,8 @@ class Session:
                 await asyncio.shield(self._seats.lose(namespace))
                 raise
             await self._seats.leave(namespace)
+        finally:
+            order.leave(place)
         error = first_error(checked.diagnostics)
         return RunResult(
             status=status_of(error.code) if error else RunStatus.OK,
@@ -272,16 +331,23 @@ class Session:
 
     async def _freeze(self) -> Envelope:
         self._check_open()
-        dumped = await self._driver.dump()
+        dumped = await self._cells.driver.dump()
         if dumped is not None:
             image, cell = dumped
             return self._envelope(image, put_to_sleep(cell))
-        if self._sleeper is not None:
-            return self._envelope(self._sleeper.image, put_to_sleep(self._sleeper.cell))
-        async with self._order:
-            if self._sleeper is not None:
-                return self._envelope(self._sleeper.image, put_to_sleep(self._sleeper.cell))
-            return self._envelope(await self._seats.save(self._driver.namespace), None)
+        place = await self._cells.order.turn()
+        if place is None:
+            return self._asleep_envelope()
+        try:
+            return self._envelope(await self._seats.save(self._cells.driver.namespace), None)
+        finally:
+            self._cells.order.leave(place)
+
+    def _asleep_envelope(self) -> Envelope:
+        front = self._cells.front
+        if front is None or front.sleeper is None:
+            raise SessionClosed(f"session {self.id!r} is closed")
+        return self._envelope(front.sleeper.image, put_to_sleep(front.cell))
 
     async def restore(self, snapshot: bytes) -> None:
         """Go back to an earlier snapshot of this very session. What the session held is given up.
@@ -295,12 +361,15 @@ class Session:
                 hint="make a copy of it: restore_session(snapshot, session_id=...)",
             )
         self.check_origin(envelope)
-        async with self._order:
+        place = await self._cells.order.turn()
+        try:
             self._check_open()
-            await self._seats.lose(self._driver.namespace)
-            if self._sleeper is not None:
-                self._desk.cancel(self._sleeper.cell.approval_ids)
-            self._driver = self._drive_from(envelope)
+            await self._seats.lose(self._cells.driver.namespace)
+            self._cells.start_over(self._namespace(envelope))
+            self._take_over(envelope)
+        finally:
+            if place is not None:
+                self._cells.order.leave(place)
 
     def check_origin(self, envelope: Envelope) -> None:
         """Refuse an envelope that this session cannot go on with."""
@@ -317,11 +386,11 @@ class Session:
         if self._closed:
             return
         self._closed = True
-        self._driver.stop()
+        self._cells.stop()
         self._desk.forget_session(self.id)
         await self._direct.close()
-        async with self._order:
-            await self._seats.lose(self._driver.namespace)
+        await self._cells.close()
+        self._events.close(self.id)
         if self._on_close is not None:
             self._on_close(self)
 
@@ -333,74 +402,34 @@ class Session:
 
     # -- inside ----------------------------------------------------------------------------------------------
 
-    def _drive_from(self, origin: Envelope | None) -> Driver:
-        """A driver for a fresh namespace, or for the one in `origin`, whose cell then sleeps here."""
-        self._sleeper = None
+    def _namespace(self, origin: Envelope | None) -> Namespace:
+        """A fresh one, or the one in `origin`. With a cell in `origin`, nobody knows what was before the cell."""
         seed = origin.seed if origin is not None else int.from_bytes(os.urandom(7), "big")
-        namespace = Namespace(self.limits, seed, origin.state if origin is not None else None)
-        if origin is not None:
-            self._gate.counts.clear()
-            self._gate.counts.update(origin.calls)
-            if origin.cell is not None and origin.state is not None:
-                # The bytes are those of the sleeping cell; what was before it, nobody knows.
-                namespace.state = None
-                # A copy is another cell: two branches must not share the keys of their calls.
-                own = {} if origin.session_id == self.id else {"id": self._ids.new("cel_")}
-                self._sleeper = self._asleep({**origin.cell, **own}, origin.state)
-        return Driver(self._seats, namespace, self._gate, self._clock, self._options.type_check)
+        state = origin.state if origin is not None and origin.cell is None else None
+        return Namespace(self.limits, seed, state, owner=self.id)
 
-    def _asleep(self, kept: Mapping[str, Any], image: bytes) -> Sleeper:
-        redactor = self._handles.redactor()
-        cell = wake(kept, self._current_catalog(), self.limits, self._clock.now_ms(), redactor)
-        return Sleeper(cell, image, kept=kept)
+    def _take_over(self, origin: Envelope) -> None:
+        self._gate.counts.clear()
+        self._gate.counts.update(origin.calls)
+        self._values.merge(origin.values)
+        if origin.cell is not None and origin.state is not None:
+            # A copy is another cell: two branches must not share the keys of their calls.
+            own = {} if origin.session_id == self.id else {"id": self._ids.new("cel_")}
+            self._cells.lay_asleep({**origin.cell, **own}, origin.state)
 
-    async def _wake(self, sleeper: Sleeper) -> Drove:
-        try:
-            return await self._driver.wake(sleeper)
-        except BaseException:
-            if sleeper.stale:
-                # Cancelled in the middle: how far the cell had come is not known any more.
-                self._driver.withdraw(sleeper)
-                self._sleeper = self._asleep(sleeper.kept, sleeper.image) if sleeper.kept is not None else None
-            raise
+    def _without_wall(self, limits: SessionLimits) -> SessionLimits:
+        return replace(limits, wall_ms=self._supervisor.limits.cell_wall_ms)
 
-    async def _finish(self, cell: Cell, drove: Drove, began: float) -> RunResult:
-        """The result of a drive. While an approver inside this process is at work the cell sleeps, and then goes on."""
-        while isinstance(drove, Sleeper):
-            if drove.kept is not None:
-                drove.kept = put_to_sleep(cell)
-            self._sleeper = drove
-            if not await self._desk.answered(cell.approval_ids):
-                approvals = [self._desk.get(approval_id) for approval_id in cell.approval_ids]
-                return self._reporter.waiting(cell, approvals, drove.diagnostics, self._since(began))
-            if self._closed or self._sleeper is not drove:
-                drove = self._driver.terminate(drove, CLOSED if self._closed else _TERMINATED)
-                break
-            drove = await self._wake(drove)
-        sleeper, self._sleeper = self._sleeper, None
-        if drove.ending.lost and sleeper is not None and sleeper.kept is not None:
-            # The last bytes are those of the sleeping cell: the session is asleep there again.
-            self._sleeper = self._asleep(sleeper.kept, sleeper.image)
-        lost, self._driver.namespace.forgotten = self._driver.namespace.forgotten, 0
-        return self._reporter.ended(cell, drove, self._since(began), cells_forgotten=lost)
-
-    def _cell(self, program: Program, bounds: SessionLimits, on_output: Listener | None) -> Cell:
-        return Cell(
-            id=self._ids.new("cel_"),
-            program=program,
-            recording=Recording(program, self._current_catalog(), self._clock.now_ms()),
-            output=Output(bounds.max_stdout_bytes, on_output, self._handles.redactor()),
-            bounds=bounds,
-            budget=Budget(bounds.max_external_calls, bounds.max_external_calls),
-            wall_left_ms=bounds.wall_ms,
-            cpu_left_ms=bounds.cpu_ms,
-        )
+    def _sleeping(self) -> Life | None:
+        """The cell that sleeps here until somebody takes it up."""
+        front = self._cells.front
+        return front if front is not None and front.sleeper is not None and not front.detached else None
 
     async def _with_snapshot(self, result: RunResult) -> RunResult:
-        if self._sleeper is not None:
-            envelope = self._envelope(self._sleeper.image, put_to_sleep(self._sleeper.cell))
+        if self._sleeping() is not None:
+            envelope = self._asleep_envelope()
         else:
-            envelope = self._envelope(await self._seats.save(self._driver.namespace), None)
+            envelope = self._envelope(await self._seats.save(self._cells.driver.namespace), None)
         return replace(result, snapshot_id=self._ids.new("snp_"), snapshot=seal(envelope, self._key()))
 
     def _envelope(self, state: bytes | None, cell: Mapping[str, Any] | None) -> Envelope:
@@ -415,11 +444,13 @@ class Session:
             created_at=format_time(moment(self._clock.now_ms())),
             state=state,
             cell=cell,
-            seed=self._driver.namespace.seed,
+            seed=self._cells.driver.namespace.seed,
             title=self._options.title,
             labels=self._options.labels,
             mark=self._mark,
             calls=dict(self._gate.counts),
+            values=dict(self._values.view()),
+            left_out=self._cells.left_out(),
         )
 
     def _current_catalog(self) -> Catalog:

@@ -12,7 +12,7 @@ from cloister.core.capability import Capability
 from cloister.core.digest import digest_bytes
 from cloister.core.language import Language
 from cloister.ports.engine import Catalog
-from cloister.tools.own import own_capabilities, secret_stub
+from cloister.tools.own import helper_stubs, own_capabilities, own_helpers, secret_stub
 from cloister.tools.registry import ToolRegistry
 from cloister.tools.stubs import WORDS, header, python_stub, signature_text
 from cloister.tools.tool import Tool
@@ -78,9 +78,10 @@ def render_catalog(registry: ToolRegistry, language: Language) -> Catalog:
     """What an engine of `language` must know of these tools. The stubs are made for Python only, whose engine has
     a type checker: see `render_stubs` for the text in either language."""
     tools = _sorted(registry)
-    own = own_capabilities(_roots(tools))
+    roots = _roots(tools)
+    own = own_capabilities(roots)
     known: dict[str, Tool | Capability] = {made.full_name: made for made in (*own, *tools)}
-    flat, modules = _python(tools) if language is Language.PYTHON else ("", {})
+    flat, modules = _python(tools, checked=True) if language is Language.PYTHON else ("", {})
     return Catalog(
         names=frozenset(known),
         stubs=flat,
@@ -88,6 +89,7 @@ def render_catalog(registry: ToolRegistry, language: Language) -> Catalog:
         signatures=_Signatures(language, known),
         revision=revision_of(registry),
         own=frozenset(capability.name for capability in own),
+        helpers=frozenset(own_helpers(roots)),
     )
 
 
@@ -95,11 +97,12 @@ def render_stubs(registry: ToolRegistry, language: Language) -> str:
     """All declarations as one text, for people and models to read."""
     tools = _sorted(registry)
     if language is Language.PYTHON:
-        flat, modules = _python(tools)
+        flat, modules = _python(tools, checked=False)
         return "".join([flat, *(f"\n# --- from {name} import … ---\n{text}" for name, text in modules.items())])
     roots = _roots(tools)
     own = own_capabilities(roots)
-    return secret_stub(language, roots) + typescript_stubs([*own, *(tool.capability for tool in tools)])
+    ours = secret_stub(language, roots) + helper_stubs(language, roots)
+    return ours + typescript_stubs([*own, *(tool.capability for tool in tools)])
 
 
 def _roots(tools: list[Tool]) -> frozenset[str]:
@@ -107,7 +110,7 @@ def _roots(tools: list[Tool]) -> frozenset[str]:
     return frozenset(tool.namespace or tool.name for tool in tools)
 
 
-def _python(tools: list[Tool]) -> tuple[str, dict[str, str]]:
+def _python(tools: list[Tool], *, checked: bool) -> tuple[str, dict[str, str]]:
     """The stubs of tools without a namespace, after our own functions, and those of each namespace."""
     roots = _roots(tools)
     flat = [tool for tool in tools if not tool.namespace]
@@ -117,8 +120,10 @@ def _python(tools: list[Tool]) -> tuple[str, dict[str, str]]:
             spaces.setdefault(tool.namespace, []).append(tool)
     names = _special(flat)
     own = [python_stub(capability, names) for capability in own_capabilities(roots)]
-    ours = [secret_stub(Language.PYTHON, roots), *own]
-    return _file(flat, ours), {name: _file(inside) for name, inside in spaces.items()}
+    helpers = helper_stubs(Language.PYTHON, roots, names, checked=checked)
+    return _file(flat, [secret_stub(Language.PYTHON, roots), helpers, *own]), {
+        name: _file(inside) for name, inside in spaces.items()
+    }
 
 
 def _file(tools: list[Tool], first: list[str] | None = None) -> str:

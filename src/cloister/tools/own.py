@@ -8,6 +8,7 @@ from typing import Any
 
 from cloister.core.capability import Capability
 from cloister.core.language import Language
+from cloister.ports.helping import HELPERS
 
 # Asked like tools, so engines must know their names. `secret` is not: it answers within the program.
 OWN = ("list_tools", "describe_tool", "current_policy")
@@ -75,6 +76,38 @@ _SECRETS = {
     Language.TYPESCRIPT: f"/** {_SECRET} */\ndeclare function secret(name: string): string;\n",
 }
 
+_HELP = {
+    "text": "Add to the output: text as it is, anything else as JSON.",
+    "image": "Add an image to the output.",
+    "notify": "Tell the host something now, while the program goes on.",
+    "store": "Keep a JSON value under a key, for later.",
+    "load": "The value that was stored under a key; {nothing} if there is none.",
+    "yield_control": "Hand over what is there so far, and go on.",
+    "exit": "End the program here, as a success.",
+}
+_PYTHON_HELPERS = {
+    "text": "(value: {Any}) -> None",
+    "image": "(source: {str} | {Mapping}[{str}, {Any}]) -> None",
+    "notify": "(message: {Any}) -> None",
+    "store": "(key: {str}, value: {Any}) -> None",
+    "load": "(key: {str}) -> {Any}",
+    "yield_control": "() -> None",
+    "exit": "() -> _NoReturn",
+}
+# Names that programs like for variables. Declared as functions, no strict program could assign to them.
+_PLAIN_WORDS = frozenset({"text", "image", "notify", "store", "load"})
+# Where their words are found when a tool has the same name: see `header` in stubs.py.
+_HOMES = {"Any": "_typing", "Mapping": "_collections_abc", "str": "_builtins"}
+_TYPESCRIPT_HELPERS = {
+    "text": "(value: unknown): void",
+    "image": "(source: string | Record<string, unknown>): void",
+    "notify": "(message: unknown): void",
+    "store": "(key: string, value: unknown): void",
+    "load": "(key: string): any",
+    "yield_control": "(): void",
+    "exit": "(): never",
+}
+
 
 def own_capabilities(roots: Container[str]) -> list[Capability]:
     """Those that no tool and no namespace among `roots` stands in front of."""
@@ -84,3 +117,37 @@ def own_capabilities(roots: Container[str]) -> list[Capability]:
 def secret_stub(language: Language, roots: Container[str]) -> str:
     said = "" if "secret" in roots else _SECRETS[language]
     return said.replace("str", "_builtins.str") if "str" in roots and language is Language.PYTHON else said
+
+
+def own_helpers(roots: Container[str]) -> list[str]:
+    """The helpers that no tool and no namespace among `roots` stands in front of."""
+    return [name for name in HELPERS if name not in roots]
+
+
+def helper_stubs(
+    language: Language, roots: Container[str], taken: Container[str] = (), *, checked: bool = False
+) -> str:
+    """Their declarations. `taken` are the words of a Python stub file that mean one of its tools there; `checked` is
+    the form for a type checker, as against a reader."""
+    names = own_helpers(roots)
+    if language is Language.TYPESCRIPT:
+        said = [
+            f"/** {_help(name, 'null')} */\ndeclare function {name}{_TYPESCRIPT_HELPERS[name]};\n" for name in names
+        ]
+        return "".join(said)
+    words = {word: f"{home}.{word}" if word in taken else word for word, home in _HOMES.items()}
+    first = "from typing import NoReturn as _NoReturn, Protocol as _Protocol\n" if names else ""
+    said: list[str] = []
+    for name in names:
+        parameters, result = _PYTHON_HELPERS[name].format_map(words).split(" -> ")
+        if checked and name in _PLAIN_WORDS:
+            own = f"(self, {parameters.removeprefix('(')} -> {result}"
+            said.append(f"class _{name}_Helper(_Protocol):\n    def __call__{own}: ...\n")
+            said.append(f"{name}: _{name}_Helper | {words['Any']}\n")
+        else:
+            said.append(f'def {name}{parameters} -> {result}:\n    """{_help(name, "None")}"""\n')
+    return "".join([first, *said])
+
+
+def _help(name: str, nothing: str) -> str:
+    return _HELP[name].format(nothing=nothing)

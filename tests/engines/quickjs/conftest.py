@@ -7,6 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from cloister.core.limits import SessionLimits
+from cloister.core.value import Json
 from cloister.engines.quickjs.engine import QuickJSEngine
 from cloister.engines.quickjs.interpreter import QuickJSInterpreter
 from cloister.ports.engine import Catalog, Checked, Program, Settlement, Step, Turn, TypeCheck
@@ -27,6 +28,9 @@ class Driver:
         self.max_calls = 1000
         self.own: frozenset[str] = frozenset()
         self.mark = ""
+        self.helpers: frozenset[str] = frozenset()
+        self.helped: list[tuple[str, tuple[Json, ...]]] = []
+        self.loaded: Json = None
         self.heard = asyncio.Event()
 
     def turn(self) -> Turn:
@@ -34,9 +38,13 @@ class Driver:
             self.printed.append((stream, text))
             self.heard.set()
 
+        def helper(name: str, given: tuple[Json, ...]) -> Json:
+            self.helped.append((name, given))
+            return self.loaded if name == "load" else None
+
         signatures = {"get_order": "get_order({order_id: string})"}
-        catalog = Catalog(self.names, signatures=signatures, own=self.own, mark=self.mark)
-        return Turn(self.now_ms, self.wall_ms, self.cpu_ms, sink, catalog, self.max_calls)
+        catalog = Catalog(self.names, signatures=signatures, own=self.own, mark=self.mark, helpers=self.helpers)
+        return Turn(self.now_ms, self.wall_ms, self.cpu_ms, sink, catalog, self.max_calls, helper)
 
     async def run(self, code: str, inputs: Mapping[str, Any] | None = None) -> Step:
         return await self.interpreter.start(Program(code, inputs or {}), self.turn())

@@ -10,6 +10,7 @@ import pytest
 from cloister.core.codes import Code
 from cloister.core.errors import ConfinementUnavailable, EngineUnavailable
 from cloister.core.limits import SessionLimits
+from cloister.core.value import Json
 from cloister.engines.quickjs import frames, process
 from cloister.engines.quickjs.engine import QuickJSEngine
 from cloister.ports.engine import Catalog, Failed, Program, Turn
@@ -53,6 +54,12 @@ def call(**fields: Any) -> bytes:
     return step(json.dumps({"wait": [1], "calls": [item]}).encode())
 
 
+def ask(question: bytes) -> bytes:
+    return frames.pack(frames.HELP, question)
+
+
+LARGE = ask(json.dumps({"name": "text", "args": ["x" * 1_000_000]}).encode())
+
 HOSTILE: dict[str, bytes] = {
     "nothing, and hangs up": b"",
     "garbage": b"\xff" * 64,
@@ -91,6 +98,25 @@ HOSTILE: dict[str, bytes] = {
     "output on a third stream": frames.pack(frames.OUTPUT, b"xtext"),
     "output in no encoding": frames.pack(frames.OUTPUT, b"o\xff\xff"),
     "endless output": frames.pack(frames.OUTPUT, b"o" + b"x" * 3_000_000) * 7,
+    "a question without a shape": ask(b"[]"),
+    "a question that is not JSON": ask(b"nope"),
+    "a question with more in it": ask(b'{"name":"text","args":["a"],"sudo":1}'),
+    "a question to nobody": ask(b'{"name":"eval","args":["a"]}'),
+    "a question to a helper that it has not": ask(b'{"name":"image","args":["a"]}'),
+    "a question that ends the program": ask(b'{"name":"exit","args":[]}'),
+    "a question with too few arguments": ask(b'{"name":"text","args":[]}'),
+    "a question with too many arguments": ask(b'{"name":"text","args":["a","b"]}'),
+    "a question with something else than text": ask(b'{"name":"text","args":[["a"]]}'),
+    "a question with a key that is no text": ask(b'{"name":"store","args":[1,1]}'),
+    "a question with a value that is nested too deeply": ask(
+        b'{"name":"store","args":["k",' + b"[" * 200 + b"]" * 200 + b"]}"
+    ),
+    "a question larger than any": frames.HEADER.pack(9 << 20, frames.HELP),
+    "a large question without a shape": ask(b" " * 100_000 + b"[]"),
+    "an answer in the middle of a large question": LARGE + step(b'{"done":1,"calls":[]}'),
+    "two large questions at once": LARGE * 2,
+    "a question after the answer": step(b'{"done":1,"calls":[]}') + ask(b'{"name":"text","args":["a"]}'),
+    "questions whose answers nobody reads": ask(b'{"name":"load","args":["large"]}') * 10,
     "two answers": step(b'{"done":1,"calls":[]}') * 2,
 }
 
@@ -99,7 +125,12 @@ def ignore(_stream: str, _text: str) -> None:
     pass
 
 
-TURN = Turn(now_ms=0, wall_ms=20_000, cpu_ms=10_000, sink=ignore, catalog=Catalog())
+def help_with(name: str, _given: tuple[Json, ...]) -> Json:
+    return "x" * 3_000_000 if name == "load" else None
+
+
+CATALOG = Catalog(helpers=frozenset({"text", "store", "load", "exit"}))
+TURN = Turn(now_ms=0, wall_ms=20_000, cpu_ms=10_000, sink=ignore, catalog=CATALOG, helper=help_with)
 
 
 class Pretend:

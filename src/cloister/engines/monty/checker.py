@@ -40,6 +40,8 @@ _BINDS = re.compile(
     r"^(?:async def|def|class|import|from|with|for|[A-Za-z_][\w, ]{0,200}(?::[^=\n]{0,200})?=[^=])", re.MULTILINE
 )
 _QUOTED = re.compile(r"`(\w+)`")
+# How ty speaks of a helper, which its stubs must not declare as a function.
+_HELPER = re.compile(r"bound method `_(\w+)_Helper\.__call__`")
 
 
 def context_after(context: str, code: str) -> str:
@@ -317,7 +319,8 @@ def _read(report: str, code: str, skip: int, inputs: frozenset[str]) -> tuple[_F
         row, rule = item["location"]["row"] - skip, item["code"]
         if row < 1:
             continue
-        message, column = faults.clip(item["message"]), item["location"]["column"]
+        message = _HELPER.sub(r"function `\1`", faults.clip(item["message"]))
+        column = item["location"]["column"]
         end_row, end_column = item["end_location"]["row"] - skip, item["end_location"]["column"]
         if row > len(lines):
             row, column = len(lines), len(lines[-1]) + 1

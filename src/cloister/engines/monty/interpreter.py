@@ -9,7 +9,6 @@ stays there: from then on any function in it may call. See `seat.py`.
 """
 
 import asyncio
-import datetime
 import json
 import re
 import struct
@@ -23,8 +22,9 @@ from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import EngineUnavailable, SnapshotCorrupt
 from cloister.core.limits import SessionLimits
 from cloister.core.value import MAX_BYTES, Bounds, ValueRefused
-from cloister.engines.monty import faults
+from cloister.engines.monty import clock, faults
 from cloister.engines.monty.checker import Checker, context_after
+from cloister.engines.monty.helping import helped
 from cloister.engines.monty.lane import Lane
 from cloister.engines.monty.pending import Pending
 from cloister.engines.monty.seat import TROUBLE, Cabin, Desk
@@ -80,7 +80,8 @@ class MontyInterpreter:
         self._dead = False
         self._closed = False
         self._context = ""
-        self._roots: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
+        # What a program may mean by a name, with the parts of the catalog that it was made of.
+        self._roots: tuple[frozenset[str] | None, frozenset[str] | None, frozenset[str]] = (None, None, frozenset())
         # The revision of the catalog that this namespace's programs had so far.
         self._seen: str | None = None
         self._granted: Catalog | None = None
@@ -89,6 +90,8 @@ class MontyInterpreter:
         self._bytes = 0
         self._cpu_before = 0.0
         self._code = ""
+        # Whether the program ended by exit(), before its own end.
+        self._left = False
 
     @property
     def pid(self) -> int | None:
@@ -116,6 +119,7 @@ class MontyInterpreter:
             return _CLEAN
         found = await self._checker.check(program, turn, context=self._context, starting=starting)
         defined = {name for name in found.unresolved if await self._is_defined(name)}
+        defined |= turn.catalog.helpers
         if turn.catalog.mark:
             defined.add(SECRET)
         return found.judge(frozenset(defined), turn.catalog, types)
@@ -174,7 +178,7 @@ class MontyInterpreter:
 
     async def _step(self, turn: Turn, launch: Callable[[], Awaitable[Step]]) -> Step:
         warden = self._seat.warden
-        self._turn, self._bytes = turn, 0
+        self._turn, self._bytes, self._left = turn, 0, False
         self._cpu_before = warden.cpu_ms()
         if self._dead or warden.verdict is not None:
             # Stopped while it was at rest; `watch` would forget that.
@@ -200,7 +204,8 @@ class MontyInterpreter:
             step = Failed(self._crash_error(""), fatal=True, usage=step.usage)
         if isinstance(step, Failed) and step.fatal:
             self._dead = True
-        if isinstance(step, Finished):
+        # To a type checker nothing comes after an exit(): a cell that left must not stand in front of the next one.
+        if isinstance(step, Finished) and not self._left:
             self._context = context_after(self._context, self._code)
         return step
 
@@ -324,15 +329,17 @@ class MontyInterpreter:
             return self._fail(faults.compile_error(error))
         text = str(error)
         if text == "SystemExit" or text.startswith("SystemExit:"):
+            self._left = True
             return Finished(None, self._pending.leftover(), self._usage())
         if not self._seat.warden.alive:
             # Monty tells of its worker's end as of an exception of the program; the program had no part in it.
             raise RuntimeError(text)
         if (limit := faults.limit_error(error, self._limits)) is not None:
             return self._fail(limit, fatal=True)
+        catalog = self._turn.catalog
         if (tool := self._pending.raised.get(text)) is not None:
             return self._fail(ErrorObject(tool.code, tool.message, tool.hint, faults.span_of(error)))
-        return self._fail(faults.runtime_error(error, self._turn.catalog.names))
+        return self._fail(faults.runtime_error(error, catalog.names | catalog.helpers))
 
     # -- what a program asks for -------------------------------------------------------------------------------
 
@@ -341,10 +348,10 @@ class MontyInterpreter:
         before, self._seen = self._seen, catalog.revision
         if before is not None and before != catalog.revision:
             return True
-        names, roots = self._roots
-        if names is not catalog.names:
-            roots = frozenset(name.partition(".")[0] for name in catalog.names) | _OPAQUE | {SECRET}
-            self._roots = (catalog.names, roots)
+        names, helpers, roots = self._roots
+        if names is not catalog.names or helpers is not catalog.helpers:
+            roots = frozenset(name.partition(".")[0] for name in catalog.names) | catalog.helpers | _OPAQUE | {SECRET}
+            self._roots = (catalog.names, catalog.helpers, roots)
         # A long program is not worth the search: it is no small run.
         return len(code) > _SCANNED or not roots.isdisjoint(_WORD.findall(code))
 
@@ -371,6 +378,9 @@ class MontyInterpreter:
         if name not in catalog.names:
             if name == SECRET and catalog.mark:
                 return snapshot.resume(handle_for(catalog.mark, snapshot.args, snapshot.kwargs))
+            if name in catalog.helpers:
+                # What was printed before has reached the sink: Monty flushes before each call of the host.
+                return snapshot.resume(helped(name, snapshot.args, snapshot.kwargs, self._turn.helper))
             return snapshot.resume({"exc_type": "NameError", "message": f"name '{name}' is not defined"})
         if name not in catalog.own:
             self._pending.calls += 1
@@ -386,7 +396,8 @@ class MontyInterpreter:
 
     def _answer_name(self, snapshot: Any) -> Any:
         name, catalog = snapshot.variable_name, self._turn.catalog
-        if snapshot.object_id is None and (name in catalog.names or (name == SECRET and catalog.mark)):
+        ours = name in catalog.names or name in catalog.helpers or (name == SECRET and catalog.mark)
+        if snapshot.object_id is None and ours:
             return snapshot.resume(value=stand_in(name))
         return snapshot.resume()
 
@@ -397,28 +408,13 @@ class MontyInterpreter:
             return snapshot.resume(_FUTURE)
         if name == "import":
             return snapshot.resume_auto()
-        answer = self._clock(name, snapshot.args)
+        answer = clock.told(name, snapshot.args, self._turn.now_ms)
         if answer is monty.NOT_HANDLED:
             return snapshot.resume_not_handled()
         return snapshot.resume({"return_value": answer})
 
     def _answer_os_at_once(self, *, name: str, args: tuple[Any, ...], **_more: Any) -> Any:
-        return self._clock(name, args)
-
-    def _clock(self, name: str, args: tuple[Any, ...]) -> Any:
-        """The time of this step, in whichever form it is asked for. Everything else of a system is not there."""
-        seconds = self._turn.now_ms / 1000
-        match name:
-            case "time.time":
-                return seconds
-            case "datetime.now":
-                zone = args[0] if args else None
-                now = datetime.datetime.fromtimestamp(seconds, zone or datetime.UTC)
-                return now if zone else now.replace(tzinfo=None)
-            case "date.today":
-                return datetime.datetime.fromtimestamp(seconds, datetime.UTC).date()
-            case _:
-                return monty.NOT_HANDLED
+        return clock.told(name, args, self._turn.now_ms)
 
     def _grant(self, catalog: Catalog) -> None:
         """Make the catalog's namespaces importable."""

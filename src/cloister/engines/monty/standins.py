@@ -1,4 +1,4 @@
-"""What stands in a program for functions that are not in it: tools, and `secret`."""
+"""What stands in a program for functions that are not in it: tools, helpers and `secret`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ SECRET = "secret"  # noqa: S105
 
 
 def stand_in(name: str) -> Any:
-    """A host function that stands for a tool. Monty only reads its name; it is never called."""
+    """A host function that stands for one of ours. Monty only reads its name; it is never called."""
 
     def tool() -> None:
         raise AssertionError("a stand-in is never called")

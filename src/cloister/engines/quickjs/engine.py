@@ -15,21 +15,21 @@ from cloister.engines.quickjs.interpreter import QuickJSInterpreter
 from cloister.engines.quickjs.pool import Pool
 from cloister.engines.quickjs.process import WorkerLost, WorkerProcess, bury, spawn
 
-_PARTS = ("primordials", "errors", "values", "show", "calls", "tools", "globals", "protocol")
+_PARTS = ("primordials", "errors", "values", "show", "calls", "tools", "helpers", "globals", "protocol")
 
 
 def boot_source() -> str:
     """The guest's half of the protocol, as one function of what the host offers it."""
     folder = Path(__file__).with_name("boot")
     body = "".join((folder / f"{part}.js").read_text("utf-8") for part in _PARTS)
-    return f'((send, overflow, overspend) => {{\n"use strict";\n{body}}})'
+    return f'((send, overflow, overspend, consult) => {{\n"use strict";\n{body}}})'
 
 
 _BOOT = boot_source()
 _RELEASE = metadata.version("quickjs-rs")
 # The boot image is the same in every process, and dumps are differences to it: whoever changes it (a test tells its new
 # digest) ends the life of all that was dumped before.
-IMAGE = "b88c0e3967d1"
+IMAGE = "94823993491c"
 
 # What a worker's address space and the guest's own stack leave room for.
 MAX_MEMORY_MB = 1024

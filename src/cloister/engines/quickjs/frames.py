@@ -14,9 +14,9 @@ _LENGTH: Final = struct.Struct(">I")
 STEP_HEAD: Final = struct.Struct(">dQQ")
 
 # host -> worker
-SETUP, OPEN, START, RESUME, DUMP, CHECK, JUDGE, CLOSE = range(1, 9)
+SETUP, OPEN, START, RESUME, DUMP, CHECK, JUDGE, CLOSE, HELPED = range(1, 10)
 # worker -> host
-HELLO, OPENED, STEP, OUTPUT, IMAGE, CHECKED, CLOSED, REFUSED = range(16, 24)
+HELLO, OPENED, STEP, OUTPUT, IMAGE, CHECKED, CLOSED, REFUSED, HELP = range(16, 25)
 
 MIB: Final = 1 << 20
 # To the worker: an image may be as large as a session's memory. From it: what a guest can make is bounded in the guest.
@@ -30,6 +30,7 @@ LARGEST: Final = {
     CHECKED: MIB,
     CLOSED: 4096,
     REFUSED: 4096,
+    HELP: 8 * MIB,
 }
 
 

@@ -2,7 +2,8 @@
 
 A `Machine` is the compiled module with a stack of a given size; a `Guest` is one instance of it, one session's
 namespace. The guest gets no WASI: its clock is the step's, its chance is fixed, and it has no files, no
-environment and no exit. What it can reach of us are three functions: one prints some text, two end the program.
+environment and no exit. What it can reach of us are four functions: one prints some text, one asks
+the host something, two end the program.
 
 Invariant: between two steps everything a session is lies in linear memory and the stack pointer.
 """
@@ -165,6 +166,7 @@ class Guest:
         self.budget = Budget(0, 1e9, 1e9, memory_bytes)
         self.on_output: Callable[[bytes, bytes], None] = lambda _stream, _text: None
         self.on_idle: Callable[[], None] = lambda: None
+        self.on_consult: Callable[[bytes], bytes] = _nobody
         if boot is not None:
             self._boot = boot
 
@@ -214,7 +216,7 @@ class Guest:
         # Through the guest's own eval, whose frames carry another file name than a cell's.
         evaluate = self._expect(self._evaluate("eval_code", "eval"))
         made = self._expect(self._apply(evaluate, undefined, [self._new_text(source.encode())]))
-        given = [self._host_function(name) for name in ("send", *_STOPS)]
+        given = [self._host_function(name) for name in ("send", *_STOPS, "consult")]
         api = self._expect(self._apply(made, undefined, given))
         functions: list[int] = []
         for index in range(STANDING + 1):
@@ -265,7 +267,12 @@ class Guest:
         self._call("promise_state", promise, self._out)
         state = self._read_i32(self._out)
         if state == 0:
-            return self._answer(WAITING, self._boot.undefined), False
+            answer = self._answer(WAITING, self._boot.undefined)
+            over = not answer.startswith(b'{"wait"')
+            if over:
+                # It left, or failed outside of what it awaits: nothing will ever settle this.
+                self._call("free_value", promise)
+            return answer, over
         self._call("promise_result", promise, self._out)
         result = self._read_i32(self._out)
         answer = self._answer(FINISHED if state == 1 else FAILED, result)
@@ -279,9 +286,12 @@ class Guest:
         asked = self.read(name, name_size).decode("utf-8", "replace")
         if asked in _STOPS:
             raise Stop(_STOPS[asked])
-        if asked != "send" or count != 1:
+        if asked not in ("send", "consult") or count != 1:
             raise GuestCrashed("an unknown host call")
         text = self._text(self._read_i32(given))
+        if asked == "consult":
+            # Apart: the scratch space may hold what the call under way was given.
+            return self._new_text(self.on_consult(text), apart=True)
         self.on_output(text[:1], text[1:])
         return self._call("new_undefined")
 
@@ -325,9 +335,9 @@ class Guest:
     def _read_i32(self, at: int) -> int:
         return struct.unpack("<i", self.read(at, 4))[0]
 
-    def _place(self, data: bytes) -> tuple[int, bool]:
+    def _place(self, data: bytes, *, apart: bool = False) -> tuple[int, bool]:
         """Put bytes where the guest can read them; True if that place must be freed."""
-        if len(data) <= _SCRATCH - _OUT:
+        if len(data) <= _SCRATCH - _OUT and not apart:
             at = self._boot.scratch + _OUT
             self.write(data, at)
             return at, False
@@ -338,8 +348,8 @@ class Guest:
         self.write(data, at & 0xFFFFFFFF)
         return at, True
 
-    def _new_text(self, data: bytes) -> int:
-        at, owned = self._place(data)
+    def _new_text(self, data: bytes, *, apart: bool = False) -> int:
+        at, owned = self._place(data, apart=apart)
         handle = self._call("new_string", at, len(data))
         if owned:
             self._call("qjs_free", at, len(data))
@@ -388,6 +398,10 @@ class Guest:
         text = self._text(made)
         self._call("free_value", made)
         return text
+
+
+def _nobody(_asked: bytes) -> bytes:
+    raise GuestCrashed("nobody is there to be asked")
 
 
 class Thrown(NamedTuple):

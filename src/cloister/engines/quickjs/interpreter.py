@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from cloister.core.codes import Code
 from cloister.core.diagnostic import Diagnostic, ErrorObject, Severity
 from cloister.core.errors import EngineUnavailable
-from cloister.engines.quickjs import frames, report
+from cloister.engines.quickjs import frames, helping, report
 from cloister.engines.quickjs.checker import Checker, Overdue
 from cloister.engines.quickjs.process import WorkerLost, WorkerProcess
 from cloister.engines.warden import Verdict, verdict_error
@@ -28,7 +29,7 @@ class QuickJSInterpreter:
         self.worker = worker
         self._checker = checker
         self._on_close = on_close
-        self._told: tuple[frozenset[str], frozenset[str], str] | None = None
+        self._told: tuple[frozenset[str], frozenset[str], frozenset[str], str] | None = None
         # A fatal step leaves no namespace behind, whether or not its worker lives.
         self._gone = False
         self._closed = False
@@ -72,6 +73,7 @@ class QuickJSInterpreter:
                 "suspects": suspects,
                 "inputs": list(program.inputs),
                 "secret": bool(turn.catalog.mark),
+                "helpers": sorted(turn.catalog.helpers),
             },
         )
         async with self._one:
@@ -134,10 +136,11 @@ class QuickJSInterpreter:
 
     def _head(self, turn: Turn) -> dict[str, Any]:
         catalog = turn.catalog
-        now = (catalog.names, catalog.own, catalog.mark)
+        now = (catalog.names, catalog.own, catalog.helpers, catalog.mark)
         news = None
         if now != self._told:
-            news = {"names": sorted(catalog.names), "own": sorted(catalog.own), "mark": catalog.mark}
+            lists = {"names": catalog.names, "own": catalog.own, "helpers": catalog.helpers}
+            news = {part: sorted(names) for part, names in lists.items()} | {"mark": catalog.mark}
             self._told = now
         return {
             "now_ms": turn.now_ms,
@@ -161,7 +164,8 @@ class QuickJSInterpreter:
             return Failed(ErrorObject(Code.INVALID_INPUT, message, "give it less at once"))
         warden.watch(turn.wall_ms, turn.cpu_ms)
         try:
-            _, payload = await worker.ask(frame, frames.STEP, output=turn.sink)
+            consult = partial(helping.answer, turn=turn)
+            _, payload = await worker.ask(frame, frames.STEP, output=turn.sink, consult=consult)
             warden.rest()
             if len(payload) > _LARGE:
                 # Reading it takes long enough to be felt by everybody else on the loop.

@@ -1,8 +1,8 @@
 """One worker process as the host sees it: spawned, asked, killed, reaped.
 
-A request is one frame and gets one frame; output may come in between. Whatever else a worker does is a reason to
-kill it, and a worker that is gone fails the request under way with `WorkerLost`. No thread is involved: the socket
-and the process's end are watched by the event loop.
+A request is one frame and gets one frame; in between may come output, and questions that are answered at once.
+Whatever else a worker does is a reason to kill it, and a worker that is gone fails the request under way with
+`WorkerLost`. The socket and the process's end are watched by the event loop; only a long question takes a thread.
 """
 
 import asyncio
@@ -23,7 +23,12 @@ main()
 """
 _OUTPUT_BYTES = 16 * frames.MIB
 
+# Questions up to this length are read on the event loop.
+_SHORT = 64 << 10
+
 Output = Callable[[Literal["stdout", "stderr"], str], None]
+# What goes back for the payload of a question; raises `FrameError`.
+Consult = Callable[[bytes], bytes]
 
 
 class WorkerLost(Exception):
@@ -44,6 +49,9 @@ class WorkerProcess(asyncio.Protocol):
         self.answered = 0
         self._output: Output | None = None
         self._heard = 0
+        self._consult: Consult | None = None
+        # A question that is read in a thread. Until it is answered an honest worker says nothing.
+        self._asked: asyncio.Task[None] | None = None
         self.lost: str | None = None
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self.sessions = 0
@@ -60,12 +68,14 @@ class WorkerProcess(asyncio.Protocol):
 
     # -- asking ------------------------------------------------------------------------------------------------
 
-    async def ask(self, frame: bytes, *wanted: int, output: Output | None = None) -> tuple[int, bytes]:
+    async def ask(
+        self, frame: bytes, *wanted: int, output: Output | None = None, consult: Consult | None = None
+    ) -> tuple[int, bytes]:
         """Send a frame and wait for the answer. A cancelled wait kills the worker: its answer would be the next's."""
         if self.lost is not None or self._transport is None:
             raise WorkerLost(self.lost or "the worker is not connected")
         assert self._answer is None, "one request at a time"
-        self._wanted, self._output, self._heard = frozenset(wanted), output, 0
+        self._wanted, self._output, self._consult, self._heard = frozenset(wanted), output, consult, 0
         answer = self._answer = self._loop.create_future()
         self._transport.write(frame)
         try:
@@ -74,7 +84,7 @@ class WorkerProcess(asyncio.Protocol):
             self.misbehaved("its request was cancelled")
             raise
         finally:
-            self._answer = self._output = None
+            self._answer = self._output = self._consult = None
         return self.answered, payload
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -90,6 +100,11 @@ class WorkerProcess(asyncio.Protocol):
             self.misbehaved(str(error))
 
     def _receive(self, kind: int, payload: bytes) -> None:
+        if self._asked is not None:
+            raise frames.FrameError("a frame in the middle of a question")
+        if kind == frames.HELP:
+            self._question(payload)
+            return
         if kind == frames.OUTPUT:
             self._heard += len(payload)
             if self._output is None or self._heard > _OUTPUT_BYTES or payload[:1] not in (b"o", b"e"):
@@ -101,6 +116,36 @@ class WorkerProcess(asyncio.Protocol):
             raise frames.FrameError(f"a frame of kind {kind} that nobody asked for")
         self.answered = kind
         answer.set_result(payload)
+
+    def _question(self, payload: bytes) -> None:
+        consult, answer = self._consult, self._answer
+        # An honest worker has read one answer to its end before it asks again, so none can pile up here.
+        if consult is None or answer is None or answer.done() or self._unsent():
+            raise frames.FrameError("a question that nobody asked for")
+        if len(payload) > _SHORT:
+            self._asked = self._loop.create_task(self._answer_aside(consult, payload))
+        else:
+            self._reply(consult(payload))
+
+    async def _answer_aside(self, consult: Consult, payload: bytes) -> None:
+        try:
+            reply = await asyncio.to_thread(consult, payload)
+            self._reply(reply)
+        except frames.FrameError as error:
+            self.misbehaved(str(error))
+        except Exception:
+            # The host's own fault, and told as such; but nobody will answer the worker any more.
+            self.misbehaved("a question could not be answered")
+            raise
+        finally:
+            self._asked = None
+
+    def _reply(self, frame: bytes) -> None:
+        if self.lost is None and self._transport is not None:
+            self._transport.write(frame)
+
+    def _unsent(self) -> bool:
+        return self._transport is None or self._transport.get_write_buffer_size() > 0
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lose("the worker closed its connection")

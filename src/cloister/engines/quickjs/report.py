@@ -69,12 +69,12 @@ def read_step(payload: bytes, catalog: Catalog) -> tuple[Step, int]:
         raise FrameError("a report of impossible processor time")
     usage = Usage(cpu_ms=cpu_ms, memory_peak_bytes=peak)
     report = _record(read_json(payload[STEP_HEAD.size :]))
-    calls = tuple(_call(_record(item)) for item in _list(report.pop("calls", [])))
+    calls = tuple(_call(_record(item)) for item in read_list(report.pop("calls", [])))
     match report:
         case {"wait": numbers, **rest} if not rest:
-            return Suspended(calls, frozenset(_number(number) for number in _list(numbers)), usage), dropped
+            return Suspended(calls, frozenset(_number(number) for number in read_list(numbers)), usage), dropped
         case {"done": value, **rest} if not rest:
-            return Finished(_value(value), calls, usage), dropped
+            return Finished(read_value(value), calls, usage), dropped
         case {"refused": refusal, **rest} if not rest:
             return Failed(_error(_record(refusal)), calls=calls, usage=usage), dropped
         case {"error": error, **rest} if not rest:
@@ -100,7 +100,7 @@ def _record(value: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _list(value: Any) -> list[Any]:
+def read_list(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise FrameError("something else than a list")
     return cast("list[Any]", value)
@@ -117,9 +117,9 @@ def _error(item: dict[str, Any]) -> ErrorObject:
 def _call(item: dict[str, Any]) -> Call:
     match item:
         case {"number": number, "name": str(name), "size": int(size), "kwargs": kwargs, **rest} if not rest:
-            return Call(_number(number), _text(name), (), _value(_record(kwargs)), size=size)
+            return Call(_number(number), _text(name), (), read_value(_record(kwargs)), size=size)
         case {"number": number, "name": str(name), "size": int(size), "args": args, **rest} if not rest:
-            return Call(_number(number), _text(name), tuple(_value(arg) for arg in _list(args)), size=size)
+            return Call(_number(number), _text(name), tuple(read_value(arg) for arg in read_list(args)), size=size)
         case {"number": number, "name": "sleep", "kind": "timer", "args": [int() | float() as seconds], **rest} if (
             not rest and seconds >= 0
         ):
@@ -134,13 +134,13 @@ def _call(item: dict[str, Any]) -> Call:
 
 
 def read_diagnostics(found: Any, catalog: Catalog) -> tuple[Diagnostic, ...]:
-    return tuple(_diagnostic(_record(item), catalog) for item in _list(found))
+    return tuple(_diagnostic(_record(item), catalog) for item in read_list(found))
 
 
 def read_check(payload: bytes, catalog: Catalog) -> tuple[tuple[Diagnostic, ...], list[Any]]:
     """What a check found, and what the session itself must still judge: passed on to its worker as it is."""
     told = _record(read_json(payload))
-    return read_diagnostics(told.get("found"), catalog), _list(told.get("suspects"))
+    return read_diagnostics(told.get("found"), catalog), read_list(told.get("suspects"))
 
 
 def _diagnostic(item: dict[str, Any], catalog: Catalog) -> Diagnostic:
@@ -182,7 +182,7 @@ def _text(value: str) -> str:
     return value
 
 
-def _value(value: Any) -> Any:
+def read_value(value: Any) -> Any:
     """A value as JSON gave it, so plain already, and bounded in bytes by its frame: its depth and parts are left."""
     level: list[Any] = [value]
     nodes = 0

@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Collection
 from typing import Any
 
 from cloister.engines.confinement.seal import enter_namespaces, seal
@@ -27,6 +28,7 @@ from cloister.engines.quickjs.guest import (
     Stop,
 )
 from cloister.engines.quickjs.image import ImageRefused, Images
+from cloister.engines.quickjs.line import Line
 
 _SOCKET = 0
 # What the process may hold: the largest guest, copies of it while it is dumped, and Python itself.
@@ -39,13 +41,14 @@ _CODE_BYTES = 1 << 20
 _OUTPUT_BYTES = 8 << 20
 _FLUSH_BYTES = 16 << 10
 _FLUSH_SECONDS = 0.02
+_TOO_LARGE = b'{"answer":{"value":null,"refused":"this is more than can be handed over at once"},"bigs":null}'
 
 
 class Outbox:
     """What a cell prints, sent on in pieces that are worth a frame, and dropped past a bound."""
 
-    def __init__(self, wire: socket.socket) -> None:
-        self._wire = wire
+    def __init__(self, line: Line) -> None:
+        self._line = line
         self._stream = b""
         self._pieces: list[bytes] = []
         self._size = 0
@@ -72,9 +75,23 @@ class Outbox:
 
     def flush(self) -> None:
         if self._pieces:
-            self._wire.sendall(frames.pack(frames.OUTPUT, self._stream, *self._pieces))
+            self._line.send(frames.pack(frames.OUTPUT, self._stream, *self._pieces))
             self._pieces, self._size = [], 0
         self._sent_at = time.monotonic()
+
+    def consult(self, asked: bytes) -> bytes:
+        """The host's answer to a helper. It hears first what was printed before."""
+        if len(asked) > frames.LARGEST[frames.HELP]:
+            return _TOO_LARGE
+        self.flush()
+        self._line.send(frames.pack(frames.HELP, asked))
+        answer = self._line.receive()
+        if answer is None:
+            os._exit(0)
+        kind, payload = answer
+        if kind != frames.HELPED:
+            raise GuestCrashed("the host answers something else")
+        return payload
 
 
 class Session:
@@ -85,23 +102,26 @@ class Session:
         self.memory = boot.stack_pointer + len(boot.live) + heap
         self.guest = Guest(machine, boot, self.memory + _SLACK)
         self.guest.on_output, self.guest.on_idle = outbox.add, outbox.idle
+        self.guest.on_consult = outbox.consult
         self.promise = 0
         self.names: frozenset[str] = frozenset()
         self.mark = ""
+        self.helpers: frozenset[str] = frozenset()
         self._news = "null"
 
     def budget(self, head: dict[str, Any]) -> None:
         self.guest.budget = Budget(head["now_ms"], head["cpu_ms"], head["wall_ms"], self.memory)
 
     def guilty(
-        self, suspected: list[diagnosis.Diagnostic], inputs: list[str], *, secret: bool
+        self, suspected: list[diagnosis.Diagnostic], inputs: list[str], *, secret: bool, helpers: Collection[str]
     ) -> list[diagnosis.Diagnostic]:
         def standing(names: list[str]) -> list[int]:
             told = dict(zip(names, json.loads(self.guest.ask(STANDING, json.dumps(names))), strict=True))
             if secret and told.get("secret") == diagnosis.ABSENT:
                 # The guest hears of it when the cell begins.
                 told["secret"] = diagnosis.OURS
-            return [diagnosis.THEIRS if name in inputs else told[name] for name in names]
+            # A helper, or a variable in its place: either may be called and awaited.
+            return [diagnosis.THEIRS if name in inputs or name in helpers else told[name] for name in names]
 
         return diagnosis.guilty(suspected, standing)
 
@@ -109,8 +129,9 @@ class Session:
         """Take note of the catalog; None when it is as it was."""
         if catalog is not None:
             self.names, self.mark = frozenset(catalog["names"]), catalog["mark"]
-            told = {"names": _listed(catalog["names"]), "own": _listed(catalog["own"]), "mark": self.mark}
-            self._news = json.dumps(told)
+            self.helpers = frozenset(catalog["helpers"])
+            lists = {part: _listed(catalog[part]) for part in ("names", "own", "helpers")}
+            self._news = json.dumps(lists | {"mark": self.mark})
 
     def news(self) -> str:
         """The catalog as the guest is told of it, once."""
@@ -125,7 +146,7 @@ class Session:
             self.promise = 0
         if self.guest.memory_bytes > self.memory:
             raise Stop("MEMORY_EXCEEDED")
-        return placed(report) if report.startswith(b'{"error"') else report
+        return placed(report)
 
 
 def _listed(names: list[str]) -> str:
@@ -134,7 +155,9 @@ def _listed(names: list[str]) -> str:
 
 
 def placed(report: bytes, *, compiling: bool = False) -> bytes:
-    """A guest's report of an error with its place in the cell's source, and with a code."""
+    """A guest's report, one of an error with its place in the cell's source and with a code."""
+    if not report.startswith(b'{"error"'):
+        return report
     told = json.loads(report)
     error = told["error"]
     code = error["code"] or ("SYNTAX_ERROR" if compiling and error["name"] == "SyntaxError" else "RUNTIME_ERROR")
@@ -149,13 +172,12 @@ def placed(report: bytes, *, compiling: bool = False) -> bytes:
 
 
 class Worker:
-    def __init__(self, wire: socket.socket, module: bytes, boot_source: str) -> None:
-        self._wire = wire
+    def __init__(self, line: Line, module: bytes, boot_source: str) -> None:
         self._module = module
         self._machines: dict[int, Machine] = {}
         self._boot = self._boot_image(boot_source)
         self._images = Images(self._boot)
-        self._outbox = Outbox(wire)
+        self._outbox = Outbox(line)
         self._session: Session | None = None
         # Everything is used once before the seal, so that nothing is imported or opened after it.
         guest = Guest(self._machine(256), self._boot, 64 << 20)
@@ -239,7 +261,8 @@ class Worker:
         if self._session is None:
             return _checked([], [])
         self._session.budget(head)
-        return _checked(self._session.guilty(head["suspects"], head["inputs"], secret=head["secret"]), [])
+        found = self._session.guilty(head["suspects"], head["inputs"], secret=head["secret"], helpers=head["helpers"])
+        return _checked(found, [])
 
     def _compile(self, code: str, meta: str) -> list[diagnosis.Diagnostic]:
         """Whether QuickJS takes the code, tried in a guest of its own that never gets to run it."""
@@ -285,7 +308,7 @@ class Worker:
         session.learn(head["catalog"])
         if not found and erased is not None:
             suspected = diagnosis.suspects(erased, session.names)
-            found = session.guilty(suspected, head["inputs"], secret=bool(session.mark))
+            found = session.guilty(suspected, head["inputs"], secret=bool(session.mark), helpers=session.helpers)
         if found or erased is None:
             return json.dumps({"rejected": found}).encode("utf-8", "replace")
         meta = diagnosis.remember(erased)
@@ -336,19 +359,16 @@ def _resume(session: Session, head: dict[str, Any], settled: str) -> bytes:
 
 def main() -> None:
     outcome = enter_namespaces()
-    wire = socket.socket(fileno=_SOCKET)
-    reader = frames.Reader(
-        {kind: frames.TO_WORKER for kind in range(frames.SETUP, frames.CLOSE + 1)},
-    )
+    line = Line(socket.socket(fileno=_SOCKET))
     worker: Worker | None = None
-    while data := wire.recv(1 << 18):
-        for kind, payload in reader.feed(data):
-            if worker is None:
-                head, module = frames.split_head(payload)
-                worker = Worker(wire, module, head["boot"])
-                report = seal(data_bytes=_DATA_BYTES, keep_fds=(0, 1, 2), namespaces_outcome=outcome)
-                hello = {"layers": report.layers, "digest": worker.digest}
-                wire.sendall(frames.pack(frames.HELLO, json.dumps(hello).encode()))
-            else:
-                wire.sendall(worker.handle(kind, payload))
+    while (asked := line.receive()) is not None:
+        kind, payload = asked
+        if worker is None:
+            head, module = frames.split_head(payload)
+            worker = Worker(line, module, head["boot"])
+            report = seal(data_bytes=_DATA_BYTES, keep_fds=(0, 1, 2), namespaces_outcome=outcome)
+            hello = {"layers": report.layers, "digest": worker.digest}
+            line.send(frames.pack(frames.HELLO, json.dumps(hello).encode()))
+        else:
+            line.send(worker.handle(kind, payload))
     os._exit(0)

@@ -1,4 +1,4 @@
-"""A lab: drives one engine through its port, with scripted answers in place of a gate."""
+"""A lab: drives one engine through its port, with scripted answers in place of a gate and a recorder for helpers."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -8,6 +8,7 @@ from typing import Any, cast
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
+from cloister.core.value import Json
 from cloister.ports.engine import (
     Call,
     Catalog,
@@ -25,6 +26,7 @@ from cloister.ports.engine import (
     Turn,
     TypeCheck,
 )
+from cloister.ports.helping import HELPERS, HelperRefused
 
 NOW_MS = 1_700_000_000_000
 ROOMY = SessionLimits(wall_ms=20_000, cpu_ms=10_000)
@@ -41,6 +43,7 @@ CATALOG = Catalog(
     signatures={"get_order": "get_order(order_id: str) -> dict"},
     revision="conformance",
     mark="q7w3e9r5t1y8u2i6o4p0",
+    helpers=frozenset(HELPERS),
 )
 
 
@@ -78,13 +81,16 @@ def answer(call: Call) -> Settlement:
 
 @dataclass(slots=True)
 class Seen:
-    """What came of a program: its last step, all calls in the order they became known, what it printed."""
+    """What came of a program: its last step, all calls in the order they became known, what it printed, what it said
+    to its helpers, and both of these in the order in which they came."""
 
     step: Step
     calls: list[Call] = field(default_factory=list[Call])
     printed: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     limits: SessionLimits = ROOMY
     catalog: Catalog = CATALOG
+    helped: list[tuple[str, tuple[Json, ...]]] = field(default_factory=list[tuple[str, tuple[Json, ...]]])
+    heard: list[str] = field(default_factory=list[str])
 
     @property
     def value(self) -> Any:
@@ -113,6 +119,16 @@ class Lab:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.language = engine.language
+        # What programs stored.
+        self.kept: dict[str, Json] = {}
+
+    def help(self, name: str, given: tuple[Json, ...]) -> Json:
+        """The helpers of the suite: they keep what is stored, and refuse the key "wrong"."""
+        if given[:1] == ("wrong",):
+            raise HelperRefused(f"{name}: no value may be called wrong")
+        if name == "store":
+            self.kept[str(given[0])] = given[1]
+        return self.kept.get(str(given[0])) if name == "load" else None
 
     async def open(self, state: bytes | None = None, *, limits: SessionLimits = ROOMY, seed: int = 7) -> Interpreter:
         return await self.engine.open(limits, state, seed=seed)
@@ -128,8 +144,15 @@ class Lab:
         def sink(stream: Any, text: str) -> None:
             if seen is not None:
                 seen.printed.append((stream, text))
+                seen.heard.append(text)
 
-        return Turn(now_ms, limits.wall_ms, limits.cpu_ms, sink, catalog, limits.max_external_calls)
+        def helper(name: str, given: tuple[Json, ...]) -> Json:
+            if seen is not None:
+                seen.helped.append((name, given))
+                seen.heard.append(name)
+            return self.help(name, given)
+
+        return Turn(now_ms, limits.wall_ms, limits.cpu_ms, sink, catalog, limits.max_external_calls, helper)
 
     async def start(
         self,

@@ -5,6 +5,8 @@ const pending = new PMap(); // number -> {resolve, reject, name, frames} or {run
 let made = 0, fresh = list(), freshSize = 0;
 let toolCalls = 0, maxCalls = 0; // of the whole cell: one call too many ends it
 let failure = null;         // what a timer's callback threw
+let leaving = false;        // the program called exit(): from here on all that it may do is end
+const LEFT = freeze(create(null)); // what exit() throws
 
 const announce = (record, piece) => {
   if (fresh.length >= MAX_CALLS) {
@@ -34,6 +36,7 @@ const argumentsText = (args) => {
 };
 
 const note = (name, args) => {
+  if (leaving) throw LEFT;
   if (!isOwn(name) && ++toolCalls > maxCalls) overspend();
   const { frames, stack } = sites();
   let piece = '"name":' + text(name) + ",";

@@ -4,7 +4,8 @@
 // anything up on a global or a prototype after boot: primordials are captured here, lists have no prototype, and there
 // is no spread, no `for of`, no array destructuring, no regular expression and no template text (each of them reads a
 // prototype; QuickJS makes `${a}` a call of String.prototype.concat).
-// The parts are joined, in the order that engine.py lists, into one function of `send`, `overflow` and `overspend`.
+// The parts are joined, in the order that engine.py lists, into one function of `send`, `overflow`, `overspend`
+// and `consult`.
 
 const G = globalThis;
 const { apply, defineProperty, deleteProperty, getOwnPropertyDescriptor, getPrototypeOf, ownKeys } = Reflect;

@@ -1,4 +1,4 @@
-// Part 8: what the worker calls. Each function takes one text and returns one JSON text, or "".
+// Part 9: what the worker calls. Each function takes one text and returns one JSON text, or "".
 
 let meta = "", wantsValue = true;
 
@@ -13,7 +13,16 @@ const freshCalls = () => {
   return "[" + join(pieces, ",") + "]";
 };
 
-const forget = () => { mapClear(pending); fresh = list(); freshSize = 0; failure = null; meta = ""; };
+const forget = () => {
+  mapClear(pending); fresh = list(); freshSize = 0; failure = null; meta = ""; leaving = false;
+};
+
+// The program asked to end: that is a success, whatever became of it since.
+const left = () => {
+  const report = '{"done":null,"calls":' + freshCalls() + "}";
+  forget();
+  return report;
+};
 
 const nameIn = (message, tail) => {
   const at = indexOf(message, tail);
@@ -83,6 +92,7 @@ const errorReport = (thrown) => {
 };
 
 const failed = (thrown) => {
+  if (leaving) return left();
   const head = errorReport(thrown);
   const report = head + freshCalls() + "}";
   forget();
@@ -122,7 +132,7 @@ return [
     maxCalls = calls;
     if (news !== null) install(news);
     if (bigs) restore(settled, bigs);
-    for (let i = 0; i < settled.length; i++) {
+    for (let i = 0; i < settled.length && !leaving; i++) {
       const answer = settled[i], record = mapGet(pending, answer.number);
       if (record === undefined) continue;
       mapDelete(pending, answer.number);
@@ -139,6 +149,7 @@ return [
   },
   // waiting: the program has not ended; what it asks for, or that it never will end
   () => {
+    if (leaving) return left();
     if (failure !== null) return failed(failure.error);
     const calls = freshCalls(), numbers = list();
     mapEach(pending, (_, number) => { numbers[numbers.length] = number; });
@@ -147,6 +158,7 @@ return [
   },
   // finished: the program's value
   (envelope) => {
+    if (leaving) return left();
     if (failure !== null) return failed(failure.error);
     let report;
     try {
@@ -159,6 +171,8 @@ return [
       const why = '","message":' + text(refusal.message) + ',"hint":' + text(refusal.hint);
       report = '{"refused":{"code":"' + refusal.code + why + '},"calls":';
     }
+    // What a program puts in the place of a value (toJSON) is its own code.
+    if (leaving) return left();
     report += freshCalls() + "}";
     forget();
     return report;

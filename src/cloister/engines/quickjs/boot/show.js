@@ -139,6 +139,10 @@ const format = (args) => {
 };
 
 const LONGEST_LINE = 1 << 20;
+const bounded = (line) => {
+  const over = line.length - LONGEST_LINE;
+  return over <= 0 ? line : slice(line, 0, LONGEST_LINE) + "... " + over + " more characters";
+};
 const print = (stream, args) => {
   let line;
   try {
@@ -148,7 +152,6 @@ const print = (stream, args) => {
     if (refusal === null) throw error;
     line = "[" + refusal.message + "]";
   }
-  const over = line.length - LONGEST_LINE;
-  if (over > 0) line = slice(line, 0, LONGEST_LINE) + "... " + over + " more characters";
+  line = bounded(line);
   send(stream + (wellFormed(line) ? line : toWellFormed(line)) + "\n");
 };

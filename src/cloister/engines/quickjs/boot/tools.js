@@ -115,9 +115,10 @@ const stamp = (given) => {
   if (mark !== "" && getOwnPropertyDescriptor(G, "secret") === undefined) hidden(G, "secret", secret);
 };
 
-const install = ({ names, own: cloisters, mark: given }) => {
+const install = ({ names, own: cloisters, mark: given, helpers: offered }) => {
   ownNames = cloisters;
   if (given !== mark) stamp(given);
+  if (offered !== helpers) equip(offered);
   if (names === catalog) return;
   const before = installed;
   catalog = names; table = create(null); installed = list();

@@ -93,7 +93,7 @@ const measure = (root) => {
 };
 
 // One JSON text for a value, or a refusal. Iterative, because the guest's stack is the program's to fill.
-const encode = (root) => {
+const encode = (root, most = MAX_SIZE) => {
   const out = list();
   const owners = list(), names = list(), places = list(), first = list(), begun = list();
   const labels = create(null); // keys as they are written: rows of a table have the same ones
@@ -111,7 +111,7 @@ const encode = (root) => {
   };
   const put = (piece) => {
     size += piece.length;
-    if (size > MAX_SIZE) throw tooLarge("the value takes more than " + MAX_SIZE + " bytes once written out");
+    if (size > most) throw tooLarge("the value takes more than " + most + " bytes once written out");
     out[out.length] = piece;
   };
   const tooMany = () => tooLarge("the value has more than " + MAX_NODES + " parts once written out");
@@ -139,7 +139,7 @@ const encode = (root) => {
     for (let converted = false; ; converted = true) {
       switch (typeof value) {
         case "string":
-          if (value.length > MAX_SIZE) throw tooLarge("a text of " + value.length + " characters is over the bound");
+          if (value.length > most) throw tooLarge("a text of " + value.length + " characters is over the bound");
           return put(prefix + text(value));
         case "number": return put(prefix + numberText(value));
         case "boolean": return put(prefix + (value ? "true" : "false"));

@@ -1,23 +1,26 @@
-"""Drives the cells of one session's namespace: a seat for each, its check, its run, its sleep.
+"""Drives the cells of one namespace: a seat for each, its check, its run, its sleep.
 
 A cell that can only go on when a person has answered is put to bytes and its worker goes to the next one. The
 namespace is then what it was before the cell, until the cell ends.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from cloister.cells.berth import Berth
+from cloister.cells.notes import first_error
 from cloister.cells.runner import Cell, Drive, Ending, Runner, Waiting
 from cloister.cells.seats import Namespace, Seats
+from cloister.cells.state import Move
+from cloister.core.cell import CellState
 from cloister.core.codes import Code
 from cloister.core.diagnostic import Diagnostic, ErrorObject
 from cloister.core.errors import EngineUnavailable, SnapshotCorrupt
 from cloister.gate import Gate
 from cloister.ports.clock import Clock
 from cloister.ports.engine import Interpreter, Turn, TypeCheck
-from cloister.sessions.notes import first_error
 
 _TOO_NARROW = ErrorObject(
     Code.MEMORY_EXCEEDED,
@@ -59,63 +62,84 @@ Drove: TypeAlias = Ended | Sleeper
 
 
 class Driver:
-    def __init__(self, seats: Seats, namespace: Namespace, gate: Gate, clock: Clock, types: TypeCheck) -> None:
+    def __init__(
+        self,
+        seats: Seats,
+        namespace: Namespace,
+        gate: Gate,
+        clock: Clock,
+        types: TypeCheck,
+        hibernate_after_ms: int | None = None,
+    ) -> None:
         self._seats = seats
         self.namespace = namespace
         self._gate = gate
         self._clock = clock
         self._types = types
+        self._hibernate_after_ms = hibernate_after_ms
         self._stopped = False
-        self._running: tuple[Runner, Interpreter, Cell] | None = None
+        self._running: tuple[Runner, Berth, Cell] | None = None
 
     @property
     def interpreter(self) -> Interpreter | None:
-        return self._running[1] if self._running is not None else self.namespace.interpreter
+        return self._running[1].interpreter if self._running is not None else self.namespace.interpreter
 
-    async def run(self, cell: Cell) -> Drove:
-        if self._is_narrow(cell):
-            # Memory and stack are bounds of an interpreter, so a narrower run has one of its own. What it did to
-            # the namespace is on the tape; its bytes would carry the narrow limits for good.
-            try:
-                interpreter = await self._seats.borrow(self.namespace, cell.bounds)
-            except SnapshotCorrupt:
-                # Our own bytes are sound: they only do not fit.
-                return Ended(Ending(error=_TOO_NARROW))
-        else:
-            interpreter = await self._seats.take(self.namespace)
+    async def run(self, cell: Cell, seated: Callable[[], None] | None = None) -> Drove:
+        """A program from its beginning. `seated` is told when it has a worker."""
+        berth = Berth(self._seats, self.namespace, cell.bounds)
+        try:
+            interpreter = await berth.board()
+        except SnapshotCorrupt:
+            if not berth.narrow:
+                raise
+            # The bytes are sound: they only do not fit.
+            cell.machine.move(Move.START)
+            return Ended(Ending(error=_TOO_NARROW))
+        if seated is not None:
+            seated()
+        cell.machine.move(Move.START)
         sleeper = Sleeper(cell, b"")
         try:
             turn = await self._check(interpreter, sleeper)
             ran = isinstance(turn, Turn)
-            drive = await self._drive(interpreter, sleeper, turn) if ran else turn
+            drive = await self._drive(berth, sleeper, turn) if ran else turn
         except BaseException:
             # Cancelled in the middle: what the interpreter holds is not what any tape says.
-            await asyncio.shield(self._give_up(interpreter))
+            await asyncio.shield(berth.give_up())
             raise
-        return await self._conclude(interpreter, sleeper, drive, ran=ran)
+        return await self._conclude(berth, sleeper, drive, ran=ran)
 
-    async def wake(self, sleeper: Sleeper) -> Drove:
+    async def wake(self, sleeper: Sleeper, seated: Callable[[], None] | None = None) -> Drove:
         """Go on with a cell, in any free seat."""
-        interpreter = await self._seats.open(sleeper.cell.bounds, sleeper.image, self.namespace.seed)
-        if not self._is_narrow(sleeper.cell):
-            self._seats.adopt(self.namespace, interpreter)
+        berth = Berth(self._seats, self.namespace, sleeper.cell.bounds, sleeper.image)
+        await berth.awake()
+        if seated is not None:
+            seated()
+        sleeper.cell.machine.move(Move.WAKE)
+        sleeper.cell.tell("cell.woken", {})
         # From here on the cell is another one than its bytes say, until it sleeps again.
         sleeper.stale = True
         try:
-            drive = await self._drive(interpreter, sleeper, None)
+            drive = await self._drive(berth, sleeper, None)
         except BaseException:
-            await asyncio.shield(self._give_up(interpreter))
+            await asyncio.shield(berth.give_up())
             raise
         sleeper.stale = False
-        return await self._conclude(interpreter, sleeper, drive)
+        return await self._conclude(berth, sleeper, drive)
 
     def stop(self) -> None:
         """End what runs, for sure; nothing new starts."""
         self._stopped = True
         if self._running is not None:
-            runner, interpreter, _ = self._running
+            self.halt(self._running[2])
+
+    def halt(self, cell: Cell) -> None:
+        """End this cell if it runs. One that is about to is ended when it has its worker: it is `STOPPING`."""
+        if self._running is not None and self._running[2] is cell:
+            runner, berth, _ = self._running
             runner.stop()
-            interpreter.interrupt()
+            if berth.interpreter is not None:
+                berth.interpreter.interrupt()
 
     def terminate(self, sleeper: Sleeper, error: ErrorObject) -> Ended:
         """End a cell in its sleep. The namespace is what it was before."""
@@ -130,15 +154,20 @@ class Driver:
         """The cell under way and its bytes, once it waits; None if there is none or it ended before."""
         if self._running is None:
             return None
-        runner, interpreter, cell = self._running
-        image = await runner.dump(interpreter, cell)
+        runner, berth, cell = self._running
+        image = await runner.dump(berth)
         return (image, cell) if image is not None else None
+
+    async def hibernate(self) -> None:
+        """If the cell under way waits, its worker goes to others now."""
+        if self._running is not None:
+            runner, berth, cell = self._running
+            await runner.hibernate(berth, cell)
 
     # -- inside ----------------------------------------------------------------------------------------------
 
-    def _is_narrow(self, cell: Cell) -> bool:
-        own, bounds = self.namespace.limits, cell.bounds
-        return bounds.memory_mb < own.memory_mb or bounds.max_stack_depth < own.max_stack_depth
+    def _is_stopping(self, cell: Cell) -> bool:
+        return self._stopped or cell.machine.state is CellState.STOPPING
 
     async def _check(self, interpreter: Interpreter, sleeper: Sleeper) -> Turn | Ending:
         cell = sleeper.cell
@@ -150,11 +179,12 @@ class Driver:
             cell.output.write,
             recording.catalog,
             cell.bounds.max_external_calls,
+            cell.helper,
         )
         checked = await interpreter.check(cell.program, self._types, turn, starting=True)
         sleeper.diagnostics = checked.diagnostics
         error = first_error(checked.diagnostics) if checked.diagnostics else None
-        if error is None and self._stopped:
+        if error is None and self._is_stopping(cell):
             error = CLOSED
         if error is not None:
             return Ending(error=error)
@@ -163,22 +193,22 @@ class Driver:
             turn = replace(turn, wall_ms=cell.wall_left_ms)
         return turn
 
-    async def _drive(self, interpreter: Interpreter, sleeper: Sleeper, turn: Turn | None) -> Drive:
+    async def _drive(self, berth: Berth, sleeper: Sleeper, turn: Turn | None) -> Drive:
         """From `turn`, or from where it slept, to the cell's end or its next sleep; then its bytes are in `sleeper`,
         as they are for a cell that ended and is on no tape."""
         cell = sleeper.cell
-        runner = Runner(self._gate, self._clock)
-        self._running = (runner, interpreter, cell)
+        runner = Runner(self._gate, self._clock, self._hibernate_after_ms)
+        self._running = (runner, berth, cell)
         try:
             if turn is not None:
-                drive = await runner.start(interpreter, cell, turn)
+                drive = await runner.start(berth, cell, turn)
             else:
-                drive = await runner.go_on(interpreter, cell)
-            if isinstance(drive, Waiting) and self._stopped:
+                drive = await runner.go_on(berth, cell)
+            if isinstance(drive, Waiting) and self._is_stopping(cell):
                 drive = Ending(error=CLOSED, lost=True)
             if isinstance(drive, Waiting) or (sleeper.restored and not drive.lost):
                 try:
-                    sleeper.image = await interpreter.dump()
+                    sleeper.image = await berth.dump()
                 except EngineUnavailable:
                     error = ErrorObject(Code.ENGINE_CRASHED, "the worker that held the program died", "run it again")
                     drive = Ending(error=CLOSED if self._stopped else error, lost=True)
@@ -188,34 +218,23 @@ class Driver:
         finally:
             self._running = None
 
-    async def _conclude(self, interpreter: Interpreter, sleeper: Sleeper, drive: Drive, *, ran: bool = True) -> Drove:
+    async def _conclude(self, berth: Berth, sleeper: Sleeper, drive: Drive, *, ran: bool = True) -> Drove:
         """Where the interpreter goes, and what the namespace is from now on."""
         cell, namespace = sleeper.cell, self.namespace
         if isinstance(drive, Waiting):
-            await self._give_up(interpreter)
+            await berth.give_up()
+            if cell.machine.move(Move.SLEEP):
+                cell.tell("cell.hibernated", {"approvals": cell.approval_ids})
             return sleeper
         if drive.lost:
-            await self._give_up(interpreter)
+            await berth.give_up()
         else:
             if sleeper.restored:
                 # What came before it is on no tape: its end counts because it is in the bytes.
                 namespace.state = sleeper.image
                 namespace.tape.clear()
-            elif ran:
+            elif ran and namespace.lasting:
                 cell.recording.cpu_ms = cell.cpu_ms
                 namespace.tape.add(cell.recording)
-            await self._settle_down(interpreter)
+            await berth.settle_down()
         return Ended(drive, sleeper.diagnostics + drive.diagnostics)
-
-    async def _settle_down(self, interpreter: Interpreter) -> None:
-        """The interpreter is fine: it keeps its seat if it is the namespace's own."""
-        if interpreter is self.namespace.interpreter:
-            await self._seats.leave(self.namespace)
-        else:
-            await self._seats.give_back(interpreter)
-
-    async def _give_up(self, interpreter: Interpreter) -> None:
-        if interpreter is self.namespace.interpreter:
-            await self._seats.lose(self.namespace)
-        else:
-            await self._seats.give_back(interpreter)

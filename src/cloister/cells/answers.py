@@ -1,0 +1,47 @@
+"""The host's half of the helpers: where a cell's texts, images, notes and stored values go.
+
+Called from worker threads and from the event loop, within a step of the program.
+"""
+
+from collections.abc import Callable
+
+from cloister.cells.image import image_item
+from cloister.cells.output import Output
+from cloister.cells.values import CellValues
+from cloister.core.value import Json
+from cloister.ports.helping import Helper, HelperRefused
+
+_LONGEST_NOTE = 4000
+
+
+def answers(output: Output, values: CellValues, notify: Callable[[str], None], hand_over: Callable[[], None]) -> Helper:
+    """`notify` hears what the program wants its host to know, `hand_over` that it wants to be observed now; both on any
+    thread."""
+
+    def answer(name: str, arguments: tuple[Json, ...]) -> Json:
+        match name, arguments:
+            case "text", (str(said),):
+                output.say(said)
+            case "image", (source,):
+                if not output.show(image_item(source)):
+                    raise HelperRefused("the cell has shown as many images as it may")
+            case "notify", (str(said),):
+                if not said.strip():
+                    raise HelperRefused("notify() needs something to say")
+                notify(said if len(said) <= _LONGEST_NOTE else said[:_LONGEST_NOTE] + "…")
+            case "store", (key, value):
+                values.store(key, value)
+            case "load", (key,):
+                return values.load(key)
+            case "yield_control", ():
+                hand_over()
+            case _:
+                raise HelperRefused(f"{name}() does not take this")
+        return None
+
+    return answer
+
+
+def played(values: CellValues) -> Helper:
+    """For a program that is played again: what it said was heard, but what it stored it must find."""
+    return answers(Output(0), values, lambda _said: None, lambda: None)

@@ -1,0 +1,79 @@
+"""Where a cell's program is: on a worker, or as bytes while it only waits.
+
+A program that ran in its session's namespace is the namespace's interpreter as long as it is awake. Asleep it is
+nothing but bytes, and the namespace is what it was before the cell, until the cell ends well.
+"""
+
+from cloister.cells.seats import Namespace, Seats
+from cloister.core.limits import SessionLimits
+from cloister.ports.engine import Interpreter
+
+
+class Berth:
+    def __init__(self, seats: Seats, namespace: Namespace, bounds: SessionLimits, image: bytes | None = None) -> None:
+        self._seats = seats
+        self._namespace = namespace
+        self._bounds = bounds
+        own = namespace.limits
+        # Memory and stack are bounds of an interpreter, so a narrower cell has one of its own. What it did to the
+        # namespace is on the tape; its bytes would carry the narrow limits for good.
+        self.narrow = bounds.memory_mb < own.memory_mb or bounds.max_stack_depth < own.max_stack_depth
+        self.interpreter: Interpreter | None = None
+        self.image = image
+
+    @property
+    def asleep(self) -> bool:
+        return self.interpreter is None
+
+    async def board(self) -> Interpreter:
+        """The namespace, awake, for a program that begins. Raises `SnapshotCorrupt` when it does not fit into the
+        cell's memory."""
+        if self.narrow:
+            self.interpreter = await self._seats.borrow(self._namespace, self._bounds)
+        else:
+            self.interpreter = await self._seats.take(self._namespace)
+        return self.interpreter
+
+    async def awake(self) -> Interpreter:
+        """The program, in any free seat."""
+        if self.interpreter is None:
+            opened = await self._seats.open(self._bounds, self.image, self._namespace.seed, owner=self._namespace.owner)
+            if not self.narrow:
+                self._seats.adopt(self._namespace, opened)
+            self.interpreter, self.image = opened, None
+        return self.interpreter
+
+    async def dump(self) -> bytes:
+        """The program's bytes, wherever it is. Raises `EngineUnavailable` when its worker is gone."""
+        if self.interpreter is not None:
+            return await self.interpreter.dump()
+        assert self.image is not None
+        return self.image
+
+    async def sleep(self) -> bytes:
+        """Become bytes, and give the worker to others."""
+        image = await self.dump()
+        if self.interpreter is not None:
+            await self.give_up()
+        self.image = image
+        return image
+
+    async def give_up(self) -> None:
+        """Leave the worker without a trace in the namespace."""
+        interpreter, self.interpreter = self.interpreter, None
+        if interpreter is None:
+            return
+        if interpreter is self._namespace.interpreter:
+            await self._seats.lose(self._namespace)
+        else:
+            await self._seats.give_back(interpreter)
+
+    async def settle_down(self) -> None:
+        """The program is over and fine: its interpreter keeps the seat if it is the namespace's own."""
+        interpreter, self.interpreter = self.interpreter, None
+        if interpreter is None:
+            return
+        if interpreter is self._namespace.interpreter:
+            await self._seats.leave(self._namespace)
+        else:
+            await self._seats.give_back(interpreter)

@@ -1,0 +1,143 @@
+"""One cell from its first moment to its end, and whoever looks at it.
+
+Its owner is the session that started it; the program is driven by one task at a time, and by none while it sleeps
+for a person's answer or stands in line. At most one observer looks at it. What there is to tell is taken when the
+observer goes with it, not before: one that was dropped on the way has taken nothing.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
+from typing import Any
+
+from cloister.cells.driver import Driver, Sleeper
+from cloister.cells.order import Place
+from cloister.cells.runner import Cell
+from cloister.core.diagnostic import ErrorObject
+from cloister.core.errors import CellBusy
+from cloister.core.run import RunResult
+
+
+class Life:
+    __slots__ = (
+        "_over",
+        "began",
+        "cell",
+        "created_ms",
+        "detached",
+        "driven",
+        "driver",
+        "ended_ms",
+        "halted",
+        "handed_over",
+        "isolated",
+        "max_output_bytes",
+        "observer",
+        "on_seated",
+        "place",
+        "result",
+        "saved",
+        "sleeper",
+        "task",
+        "told",
+        "unwatch",
+    )
+
+    def __init__(
+        self, cell: Cell, driver: Driver, *, created_ms: int, began: float, detached: bool, isolated: bool = False
+    ) -> None:
+        self.cell = cell
+        self.driver = driver
+        self.created_ms = created_ms
+        self.began = began
+        self.ended_ms: int | None = None
+        # Whether it goes on without a caller: started by `exec`, or waited for with `wait`.
+        self.detached = detached
+        self.isolated = isolated
+        self.max_output_bytes: int | None = None
+        # Whether the session's files have its output.
+        self.saved = False
+        self.place: Place | None = None
+        self.sleeper: Sleeper | None = None
+        self.task: asyncio.Task[None] | None = None
+        # Whether the task has taken its first step.
+        self.driven = False
+        self.on_seated: Callable[[], None] | None = None
+        # What it ended with, until somebody has read it.
+        self.result: RunResult | None = None
+        # Why it was ended from outside.
+        self.halted: ErrorObject | None = None
+        self.observer: asyncio.Future[None] | None = None
+        # The program asked to be observed, and the observer has not gone yet.
+        self.handed_over = False
+        # The questions that an observer has been told of.
+        self.told: frozenset[str] = frozenset()
+        self.unwatch: Callable[[], None] | None = None
+        self._over: asyncio.Future[None] | None = None
+
+    @property
+    def id(self) -> str:
+        return self.cell.id
+
+    @property
+    def ended(self) -> bool:
+        return self.cell.machine.ended
+
+    def seated(self) -> None:
+        """It has a worker now."""
+        seated, self.on_seated = self.on_seated, None
+        if seated is not None:
+            seated()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Drive it in a task of its own."""
+        self.driven = False
+        self.task = asyncio.get_running_loop().create_task(work, name=self.id)
+
+    # -- looked at -------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def observed(self, by: "asyncio.Future[None]") -> Generator[None, None, None]:
+        """Until there is something to tell, which `by` is done with, nobody else may look."""
+        self.check_unobserved()
+        self.observer = by
+        try:
+            yield
+        finally:
+            self.observer = None
+            self.handed_over = False
+
+    def check_unobserved(self) -> None:
+        if self.observer is not None:
+            raise CellBusy(
+                f"exec cell {self.id} already has an active observer", hint="wait for its answer, or terminate the cell"
+            )
+
+    def hand_over(self) -> None:
+        """The program wants to be observed now; if nobody looks, it goes on."""
+        if self.observer is not None:
+            self.handed_over = True
+            self.poke()
+
+    def poke(self) -> None:
+        """There is something to tell. Event loop only."""
+        if self.observer is not None and not self.observer.done():
+            self.observer.set_result(None)
+
+    # -- ended -----------------------------------------------------------------------------------------------
+
+    def end(self, result: RunResult, now_ms: int) -> None:
+        self.result = result
+        self.ended_ms = now_ms
+        self.sleeper = None
+        self.poke()
+        if self._over is not None and not self._over.done():
+            self._over.set_result(None)
+
+    async def over(self) -> None:
+        """Returns when it has ended."""
+        if self.result is not None:
+            return
+        if self._over is None:
+            self._over = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._over)

@@ -1,0 +1,497 @@
+"""The cells of one session: begun, driven, observed, put to sleep, ended.
+
+Cells share the session's namespace and run one at a time, in the order in which they came; isolated ones have a
+namespace of their own and run beside them. A cell is owned by this book of them from its first moment until somebody
+has read its end. `run` drives its cell in the caller's own task; `exec` leaves that to the supervisor.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from cloister.cells.answers import answers
+from cloister.cells.driver import CLOSED, Driver, Ended, Sleeper
+from cloister.cells.life import Life
+from cloister.cells.order import Order, Place
+from cloister.cells.output import Kind, Output
+from cloister.cells.runner import Cell, Ending
+from cloister.cells.seats import Namespace, Seats
+from cloister.cells.state import Machine, Move
+from cloister.cells.supervisor import Supervisor
+from cloister.cells.tape import Recording
+from cloister.core.cell import CellInfo, CellState, Observation
+from cloister.core.codes import Code
+from cloister.core.diagnostic import ErrorObject
+from cloister.core.errors import CellBusy, CellNotFound, CloisterError, InvalidInput, QueueFull, SessionClosed
+from cloister.core.ids import IdSource
+from cloister.core.limits import SessionLimits
+from cloister.core.run import RunResult
+from cloister.core.wire import to_json
+from cloister.gate import ApprovalDesk, Budget, Gate, Handles
+from cloister.ports.clock import Clock, moment
+from cloister.ports.engine import Catalog, Program, TypeCheck
+from cloister.sessions.asleep import put_to_sleep, wake
+from cloister.sessions.events import Events
+from cloister.sessions.files import Files
+from cloister.sessions.observing import Teller
+from cloister.sessions.results import Reporter
+from cloister.sessions.values import Values
+from cloister.sessions.watch import Watch
+
+log = logging.getLogger("cloister.sessions")
+Listener = Callable[[Kind, str], None]
+_TERMINATED = ErrorObject(Code.CANCELLED, "the cell was terminated", "run it again if it should go on")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the cells of one session have in common."""
+
+    session_id: str
+    limits: SessionLimits
+    type_check: TypeCheck
+    seats: Seats
+    gate: Gate
+    handles: Handles
+    clock: Clock
+    ids: IdSource
+    desk: ApprovalDesk
+    supervisor: Supervisor
+    files: Files
+    values: Values
+    catalog: Callable[[], Catalog]
+    events: Events
+
+
+class Cells:
+    def __init__(self, setting: Setting, namespace: Namespace) -> None:
+        self._setting = setting
+        self._seats = setting.seats
+        self._gate = setting.gate
+        self._clock = setting.clock
+        self._desk = setting.desk
+        self._supervisor = setting.supervisor
+        self._reporter = Reporter(setting.handles)
+        self._teller = Teller(setting.files)
+        self.watch = Watch(self._teller, setting.desk, read=self._read, detach=self.detach)
+        self.order = Order()
+        self.driver = self._driver(namespace)
+        self._lives: dict[str, Life] = {}
+        self._isolated = 0
+        # The cell whose turn it is in the namespace.
+        self.front: Life | None = None
+        self._closed = False
+
+    # -- begun -----------------------------------------------------------------------------------------------
+
+    def new(
+        self, program: Program, bounds: SessionLimits, listener: Listener | None, *, detached: bool, isolated: bool
+    ) -> Life:
+        """A cell that nobody knows of yet."""
+        setting = self._setting
+        values = setting.values.for_cell()
+        output = Output(bounds.max_stdout_bytes, listener, setting.handles.redactor())
+        now_ms = self._clock.now_ms()
+        cell = Cell(
+            id=setting.ids.new("cel_"),
+            program=program,
+            recording=Recording(program, setting.catalog(), now_ms, values=values.view),
+            output=output,
+            bounds=bounds,
+            budget=Budget(bounds.max_external_calls, bounds.max_external_calls),
+            wall_left_ms=bounds.wall_ms,
+            cpu_left_ms=bounds.cpu_ms,
+            values=values,
+        )
+        driver = self.driver
+        if isolated:
+            seed = int.from_bytes(os.urandom(7), "big")
+            limits = setting.limits
+            driver = self._driver(Namespace(limits, seed, owner=setting.session_id, lasting=False))
+        return self._live(cell, driver, now_ms, detached=detached, isolated=isolated)
+
+    def _live(self, cell: Cell, driver: Driver, now_ms: int, *, detached: bool, isolated: bool = False) -> Life:
+        began = self._clock.monotonic()
+        life = Life(cell, driver, created_ms=now_ms, began=began, detached=detached, isolated=isolated)
+        loop = asyncio.get_running_loop()
+        cell.tell = partial(self._tell, life)
+
+        def notify(said: str) -> None:
+            loop.call_soon_threadsafe(self._notified, life, said)
+
+        def hand_over() -> None:
+            loop.call_soon_threadsafe(life.hand_over)
+
+        cell.helper = answers(cell.output, cell.values, notify, hand_over)
+        return life
+
+    def admit(self, life: Life) -> None:
+        """Take a cell in and have it driven when its turn comes. Raises `QueueFull` and changes nothing."""
+        limits, owner = self._supervisor.limits, self._setting.session_id
+        if life.isolated and self._isolated >= limits.max_isolated:
+            raise QueueFull(
+                f"session {owner!r} has {self._isolated} isolated cells already, and may have no more",
+                hint="wait for some of them, or terminate them",
+            )
+        if not life.isolated and not self.order.free and len(self.order) >= limits.max_queued:
+            raise QueueFull(
+                f"session {owner!r} has {len(self.order)} cells in line already, and may have no more",
+                hint="wait for some of them, or terminate them; isolated cells need no line",
+            )
+        self._supervisor.admit(life)
+        self._lives[life.id] = life
+        if life.isolated:
+            self._isolated += 1
+            self._ready(life)
+        else:
+            life.place = Place(lambda: self._called(life))
+            self.order.enter(life.place)
+
+    def _called(self, life: Life) -> None:
+        self.front = life
+        self._ready(life)
+
+    def _ready(self, life: Life) -> None:
+        if self._closed:
+            return
+        self._supervisor.ready(life, self._setting.session_id, self._seats, lambda: self._tend(life))
+
+    # -- driven ----------------------------------------------------------------------------------------------
+
+    async def run(self, life: Life) -> RunResult | None:
+        """Drive a cell to its end, or until it waits for a person, in the caller's task. None: another one sleeps here,
+        and the session has to wait for it."""
+        place = await self.order.turn()
+        if place is None:
+            return None
+        if self._closed:
+            self.order.leave(place)
+            raise SessionClosed(f"session {self._setting.session_id!r} is closed")
+        life.place, self.front = place, life
+        self._lives[life.id] = life
+        try:
+            return await self._attend(life)
+        except BaseException:
+            # Whoever ran it is gone, and it goes with them.
+            self._drop(life)
+            raise
+
+    async def resume(self, life: Life, listener: Listener | None) -> RunResult:
+        """Go on with a cell that sleeps, in the caller's task; if nobody has answered, it still waits."""
+        life.began = self._clock.monotonic()
+        life.cell.output.listen(listener)
+        if life.sleeper is not None and life.sleeper.is_only_waiting(self._gate):
+            return self.waiting(life)
+        self.order.wake()
+        try:
+            return await self._attend(life)
+        except BaseException:
+            if life.sleeper is None:
+                self._drop(life)
+            else:
+                self.order.fall_asleep()
+            raise
+
+    async def _attend(self, life: Life) -> RunResult:
+        """Drive a cell whose turn it is. While an approver inside this process is at work it sleeps."""
+        while await self._drive(life):
+            if not await self._desk.answered(life.cell.approval_ids):
+                self.order.fall_asleep()
+                return self.waiting(life)
+            if self._closed and not life.ended:
+                self._end(life, self._halted(life))
+            if life.ended:
+                break
+        assert life.result is not None
+        self._read(life)
+        return life.result
+
+    def waiting(self, life: Life) -> RunResult:
+        """What there is to say of a cell that sleeps."""
+        assert life.sleeper is not None
+        approvals = [self._desk.get(approval_id) for approval_id in life.cell.approval_ids]
+        return self._reporter.waiting(life.cell, approvals, life.sleeper.diagnostics, self._since(life))
+
+    async def _tend(self, life: Life) -> None:
+        """Drive a cell that goes on by itself, in its own task. Whatever happens, it ends or sleeps."""
+        life.driven = True
+        try:
+            asleep = await self._drive(life)
+        except asyncio.CancelledError:
+            self._end(life, self._halted(life))
+        except CloisterError as error:
+            self._end(life, _interrupted(f"the cell could not go on: {error.message}"))
+        # Containment: nobody awaits this task, so nobody else would hear of it.
+        except Exception:
+            log.exception("cell %s broke", life.id)
+            self._end(life, _interrupted("the cell could not go on: something broke in its host"))
+        else:
+            if asleep:
+                self._wait_for_people(life)
+
+    async def _drive(self, life: Life) -> bool:
+        """Until it ends; True when it sleeps and only a person's answer can wake it."""
+        sleeper, life.sleeper = life.sleeper, None
+        try:
+            if sleeper is None:
+                drove = await life.driver.run(life.cell, partial(self._started, life))
+            else:
+                drove = await life.driver.wake(sleeper, life.seated)
+        except BaseException:
+            if sleeper is not None:
+                self._recover(life, sleeper)
+            raise
+        if isinstance(drove, Sleeper):
+            if drove.kept is not None:
+                drove.kept = put_to_sleep(life.cell)
+            life.sleeper = drove
+            return True
+        if drove.ending.lost and sleeper is not None and sleeper.kept is not None:
+            # The last bytes are those of the sleeping cell: the session is asleep there again.
+            place, life.place = life.place, None
+            self._end(life, drove)
+            self.lay_asleep(sleeper.kept, sleeper.image, place)
+        else:
+            self._end(life, drove)
+        return False
+
+    def _started(self, life: Life) -> None:
+        life.seated()
+        if self._setting.events.heard(self._setting.session_id):
+            self._tell(life, "cell.started", {"isolated": life.isolated})
+
+    def _recover(self, life: Life, sleeper: Sleeper) -> None:
+        """A cell that did not wake, or was stopped in the middle of it."""
+        if not sleeper.stale:
+            life.sleeper = sleeper
+            return
+        # How far the cell had come is not known any more.
+        life.driver.withdraw(sleeper)
+        if sleeper.kept is not None:
+            place, life.place = life.place, None
+            self._drop(life)
+            self.lay_asleep(sleeper.kept, sleeper.image, place)
+
+    def _wait_for_people(self, life: Life) -> None:
+        """It goes on by itself when one of them has answered."""
+        if not life.isolated:
+            self.order.fall_asleep()
+        life.unwatch = self._desk.watch(life.cell.approval_ids, lambda: self._answered(life))
+        self._answered(life)
+
+    def _answered(self, life: Life) -> None:
+        """Something happened to one of the questions; or nothing yet."""
+        if life.sleeper is None or life.ended or life.unwatch is None:
+            return
+        if not life.sleeper.is_only_waiting(self._gate):
+            self._unwatch(life)
+            if not life.isolated:
+                self.order.wake()
+            self._ready(life)
+        elif self.watch.is_with_people(life):
+            life.poke()
+
+    def _unwatch(self, life: Life) -> None:
+        unwatch, life.unwatch = life.unwatch, None
+        if unwatch is not None:
+            unwatch()
+
+    # -- observed --------------------------------------------------------------------------------------------
+
+    def find(self, cell_id: object) -> Life:
+        life = self._lives.get(cell_id) if isinstance(cell_id, str) else None
+        if life is None:
+            shown = cell_id if isinstance(cell_id, str) and len(cell_id) <= 80 else repr(cell_id)[:80]
+            raise CellNotFound(f"exec cell {shown} not found", hint="it may have been read to its end already")
+        return life
+
+    def __contains__(self, cell_id: object) -> bool:
+        return cell_id in self._lives
+
+    def detach(self, life: Life) -> None:
+        """From now on it goes on by itself."""
+        if life.detached:
+            return
+        if life.sleeper is None:
+            raise CellBusy(f"cell {life.id} belongs to a run that is under way", hint="its result goes to that run")
+        life.detached = True
+        self._wait_for_people(life)
+
+    def list(self) -> list[CellInfo]:
+        return [self._info(life) for life in self._lives.values()]
+
+    def _info(self, life: Life) -> CellInfo:
+        cell = life.cell
+        return CellInfo(
+            id=life.id,
+            state=cell.machine.state,
+            isolated=life.isolated,
+            created_at=moment(life.created_ms),
+            waiting_for=() if life.ended else tuple(sorted({call.name for call in cell.pending.values()})),
+            approvals=tuple(cell.approval_ids),
+            observed=life.observer is not None,
+        )
+
+    # -- ended -----------------------------------------------------------------------------------------------
+
+    async def terminate(self, life: Life) -> Observation:
+        """End a cell for sure, and wait until it and its calls have ended. One that ended before tells how."""
+        if not life.ended:
+            if life.sleeper is not None and life.sleeper.restored:
+                raise InvalidInput(
+                    f"cell {life.id} came with the session's snapshot, which has no earlier state to go back to",
+                    hint="resume() it, or close the session",
+                )
+            if not life.cell.machine.move(Move.STOP):
+                raise CellBusy(f"exec cell {life.id} is already being terminated")
+            await self._halt(life, _TERMINATED)
+        assert life.result is not None
+        if life.observer is not None or life.id not in self._lives:
+            # The observer was there first: the output is its own.
+            return self._teller.end(life, life.result, content=False)
+        return self.watch.take(life)
+
+    async def _halt(self, life: Life, why: ErrorObject) -> None:
+        life.halted = why
+        self._unwatch(life)
+        if life.task is not None and not life.task.done():
+            life.task.cancel()
+            if not life.driven:
+                # A task that is cancelled before its first step never takes one.
+                self._end(life, self._halted(life))
+        elif life.detached or life.sleeper is not None:
+            self._end(life, self._halted(life))
+        else:
+            life.driver.halt(life.cell)
+        await life.over()
+
+    def _halted(self, life: Life) -> Ended:
+        """The end of a cell that was ended from outside."""
+        why = life.halted or CLOSED
+        if life.sleeper is not None:
+            return life.driver.terminate(life.sleeper, why)
+        return Ended(Ending(error=why, lost=life.task is not None and not life.isolated))
+
+    def _end(self, life: Life, ended: Ended) -> None:
+        """The one place where a cell ends, however it came."""
+        cell, machine = life.cell, life.cell.machine
+        self._unwatch(life)
+        forgotten, life.driver.namespace.forgotten = life.driver.namespace.forgotten, 0
+        result = self._reporter.ended(cell, ended, self._since(life), cells_forgotten=forgotten)
+        if result.error is None:
+            machine.move(Move.COMPLETE)
+        else:
+            interrupted = result.error.code == Code.INTERRUPTED
+            machine.move(Move.INTERRUPT if interrupted else Move.FAIL)
+        if cell.values.written and machine.state in (CellState.COMPLETED, CellState.FAILED):
+            self._setting.values.merge(cell.values.written)
+        life.end(result, self._clock.now_ms())
+        self._teller.finished(life)
+        if self._setting.events.heard(self._setting.session_id):
+            data: dict[str, Any] = {"state": str(machine.state), "duration_ms": result.metrics.duration_ms}
+            if result.error is not None:
+                data["error"] = to_json(result.error)
+            self._tell(life, "cell.terminated" if machine.state is CellState.TERMINATED else "cell.completed", data)
+        if life.isolated:
+            self._isolated -= 1
+        if life.detached:
+            self._supervisor.ended(life, lambda: self._reap(life))
+        if self.front is life:
+            self.front = None
+        if life.place is not None:
+            self.order.leave(life.place)
+
+    def _drop(self, life: Life) -> None:
+        """A cell that goes with its caller, unread."""
+        if not life.ended:
+            life.halted = CLOSED
+            self._end(life, self._halted(life))
+        self._read(life)
+
+    def _read(self, life: Life) -> None:
+        """Somebody knows its end: nobody need keep it."""
+        if self._lives.get(life.id) is life:
+            del self._lives[life.id]
+        self._supervisor.read(life)
+
+    def _reap(self, life: Life) -> None:
+        self._read(life)
+        self._tell(life, "cell.reaped")
+
+    def stop(self) -> None:
+        """Nothing starts or goes on any more."""
+        self._closed = True
+        self.driver.stop()
+
+    async def close(self) -> None:
+        """Every cell ends, and those who observe one are told so."""
+        self.stop()
+        for life in list(self._lives.values()):
+            if life.ended:
+                continue
+            if life.detached or life.sleeper is not None:
+                await self._halt(life, CLOSED)
+        place = await self.order.turn()
+        await self._seats.lose(self.driver.namespace)
+        if place is not None:
+            self.order.leave(place)
+        for life in list(self._lives.values()):
+            if life.observer is None:
+                self._read(life)
+
+    # -- bytes -----------------------------------------------------------------------------------------------
+
+    def lay_asleep(self, kept: Mapping[str, Any], image: bytes, place: Place | None = None) -> None:
+        """A cell that came with a snapshot of the session: it sleeps here until it is taken up. `place` has the turn
+        already."""
+        setting = self._setting
+        now_ms = self._clock.now_ms()
+        most_ms = self._supervisor.limits.cell_wall_ms
+        cell = wake(kept, setting.catalog(), setting.limits, now_ms, setting.handles.redactor(), most_ms)
+        cell.machine = Machine(CellState.ASLEEP)
+        life = self._live(cell, self.driver, now_ms, detached=False)
+        life.sleeper = Sleeper(cell, image, kept=kept)
+        self._lives[life.id] = life
+        self.front = life
+        # Whatever else waits for its turn waits for this one to be taken up.
+        life.place = place or Place(lambda: None)
+        if place is None:
+            self.order.enter(life.place)
+        self.order.fall_asleep()
+
+    def start_over(self, namespace: Namespace) -> None:
+        """Give up what the session held, and whatever slept on it."""
+        if self.front is not None and self.front.sleeper is not None:
+            self._drop(self.front)
+        self.driver = self._driver(namespace)
+
+    def left_out(self) -> tuple[str, ...]:
+        """The cells that are in no snapshot of the session."""
+        waiting = [life for life in self._lives.values() if not life.ended and life is not self.front]
+        return tuple(f"cell {life.id} ({life.cell.machine.state})" for life in waiting)
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    def _driver(self, namespace: Namespace) -> Driver:
+        nap = self._supervisor.limits.hibernate_after_ms
+        return Driver(self._seats, namespace, self._gate, self._clock, self._setting.type_check, nap)
+
+    def _notified(self, life: Life, said: str) -> None:
+        redactor = self._setting.handles.redactor()
+        self._tell(life, "cell.notified", {"message": redactor.text(said) if redactor else said})
+
+    def _tell(self, life: Life, kind: str, data: Mapping[str, Any] | None = None) -> None:
+        owner = self._setting.session_id
+        if self._setting.events.heard(owner):
+            self._setting.events.emit(kind, owner, {"cell_id": life.id, **(data or {})})
+
+    def _since(self, life: Life) -> float:
+        return round((self._clock.monotonic() - life.began) * 1000, 3)
+
+
+def _interrupted(message: str) -> Ended:
+    return Ended(Ending(error=ErrorObject(Code.INTERRUPTED, message), lost=True))

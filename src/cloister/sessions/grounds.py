@@ -1,0 +1,39 @@
+"""What a session is made of: its own options, and what it shares with the other sessions of its host."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from cloister.cells.supervisor import Supervisor
+from cloister.core.language import Language
+from cloister.core.limits import SessionLimits
+from cloister.gate import Hooks, Policy, Wiring
+from cloister.ports.engine import TypeCheck
+from cloister.ports.secrets import SecretProvider
+from cloister.sessions.events import Events
+from cloister.tools.catalog import CatalogCache
+from cloister.tools.registry import ToolRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    id: str
+    language: Language = Language.PYTHON
+    limits: SessionLimits = field(default_factory=SessionLimits)
+    type_check: TypeCheck = TypeCheck.WARN
+    title: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What a session is built on: the tools it was granted and the terms they are granted under."""
+
+    tools: ToolRegistry
+    policy: Policy
+    hooks: Hooks
+    secrets: SecretProvider
+    wiring: Wiring
+    catalogs: CatalogCache
+    snapshot_key: Callable[[], bytes]
+    supervisor: Supervisor
+    events: Events
