@@ -61,6 +61,16 @@ class Ended:
 Drove: TypeAlias = Ended | Sleeper
 
 
+def decide(cell: Cell, drive: Drive) -> None:
+    """How the cell ends, as soon as its program has: whoever comes to terminate it now comes too late."""
+    if isinstance(drive, Waiting):
+        return
+    if drive.error is None:
+        cell.machine.move(Move.COMPLETE)
+    else:
+        cell.machine.move(Move.INTERRUPT if drive.error.code == Code.INTERRUPTED else Move.FAIL)
+
+
 class Driver:
     def __init__(
         self,
@@ -94,7 +104,9 @@ class Driver:
                 raise
             # The bytes are sound: they only do not fit.
             cell.machine.move(Move.START)
-            return Ended(Ending(error=_TOO_NARROW))
+            ending = Ending(error=_TOO_NARROW)
+            decide(cell, ending)
+            return Ended(ending)
         if seated is not None:
             seated()
         cell.machine.move(Move.START)
@@ -107,6 +119,7 @@ class Driver:
             # Cancelled in the middle: what the interpreter holds is not what any tape says.
             await asyncio.shield(berth.give_up())
             raise
+        decide(cell, drive)
         return await self._conclude(berth, sleeper, drive, ran=ran)
 
     async def wake(self, sleeper: Sleeper, seated: Callable[[], None] | None = None) -> Drove:
@@ -125,6 +138,7 @@ class Driver:
             await asyncio.shield(berth.give_up())
             raise
         sleeper.stale = False
+        decide(sleeper.cell, drive)
         return await self._conclude(berth, sleeper, drive)
 
     def stop(self) -> None:
@@ -226,7 +240,7 @@ class Driver:
             if cell.machine.move(Move.SLEEP):
                 cell.tell("cell.hibernated", {"approvals": cell.approval_ids})
             return sleeper
-        if drive.lost:
+        if drive.lost or cell.machine.state is CellState.TERMINATED:
             await berth.give_up()
         else:
             if sleeper.restored:

@@ -59,10 +59,15 @@ class Seats:
             await asyncio.shield(namespace.leaving)
         if namespace.interpreter is not None:
             return namespace.interpreter
+        broken = False
         while True:
             try:
                 return await self._open(namespace)
             except TapeBroken:
+                # It may have been the worker's fault, once.
+                broken = not broken
+                if broken:
+                    continue
                 # Better to be one cell back, and say so, than never to run again.
                 if not namespace.tape.drop_last():
                     raise EngineUnavailable("the namespace could not be rebuilt") from None
@@ -94,7 +99,11 @@ class Seats:
         """An interpreter from these very bytes, in a seat of its own: `give_back` it, or let a namespace adopt it."""
         await self._seat(owner)
         try:
-            return await self.engine.open(limits, state, seed=seed)
+            try:
+                return await self.engine.open(limits, state, seed=seed)
+            except EngineUnavailable:
+                # A worker may have died in its rest, and nobody had noticed: the next one is another.
+                return await self.engine.open(limits, state, seed=seed)
         except BaseException:
             self._give()
             raise
@@ -106,6 +115,13 @@ class Seats:
         namespace.interpreter = interpreter
 
     async def give_back(self, interpreter: Interpreter) -> None:
+        # Whoever is cancelled here does not keep the worker from going back.
+        closing = asyncio.ensure_future(self._close(interpreter))
+        self._emptying.add(closing)
+        closing.add_done_callback(self._emptying.discard)
+        await asyncio.shield(closing)
+
+    async def _close(self, interpreter: Interpreter) -> None:
         try:
             await interpreter.close()
         finally:

@@ -210,6 +210,10 @@ class ApprovalDesk:
             await change(questions, self._clock)
         return not questions
 
+    def are_open(self, approval_ids: Collection[str]) -> bool:
+        """Whether none of them has been answered, or ended in another way."""
+        return bool(self._all_pending(approval_ids))
+
     def being_answered(self, approval_ids: Collection[str]) -> bool:
         """Whether the approver is at work on one of them."""
         questions = [self._look(approval_id) for approval_id in approval_ids]

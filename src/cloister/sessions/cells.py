@@ -9,62 +9,41 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from cloister.cells.answers import answers
-from cloister.cells.driver import CLOSED, Driver, Ended, Sleeper
+from cloister.cells.driver import CLOSED, Driver, Ended, Sleeper, decide
 from cloister.cells.life import Life
 from cloister.cells.order import Order, Place
 from cloister.cells.output import Kind, Output
 from cloister.cells.runner import Cell, Ending
-from cloister.cells.seats import Namespace, Seats
+from cloister.cells.seats import Namespace
 from cloister.cells.state import Machine, Move
-from cloister.cells.supervisor import Supervisor
 from cloister.cells.tape import Recording
+from cloister.cells.values import CellValues
 from cloister.core.cell import CellInfo, CellState, Observation
 from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import CellBusy, CellNotFound, CloisterError, InvalidInput, QueueFull, SessionClosed
-from cloister.core.ids import IdSource
 from cloister.core.limits import SessionLimits
 from cloister.core.run import RunResult
 from cloister.core.wire import to_json
-from cloister.gate import ApprovalDesk, Budget, Gate, Handles
-from cloister.ports.clock import Clock, moment
-from cloister.ports.engine import Catalog, Program, TypeCheck
+from cloister.gate import Budget
+from cloister.ports.clock import moment
+from cloister.ports.engine import Catalog, Program
 from cloister.sessions.asleep import put_to_sleep, wake
-from cloister.sessions.events import Events
-from cloister.sessions.files import Files
 from cloister.sessions.observing import Teller
 from cloister.sessions.results import Reporter
-from cloister.sessions.values import Values
+from cloister.sessions.setting import Setting
 from cloister.sessions.watch import Watch
 
 log = logging.getLogger("cloister.sessions")
 Listener = Callable[[Kind, str], None]
+_NO_CATALOG = Catalog()
+# Of a cell that has not started, which cannot store anything.
+_NO_VALUES = CellValues({})
 _TERMINATED = ErrorObject(Code.CANCELLED, "the cell was terminated", "run it again if it should go on")
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What the cells of one session have in common."""
-
-    session_id: str
-    limits: SessionLimits
-    type_check: TypeCheck
-    seats: Seats
-    gate: Gate
-    handles: Handles
-    clock: Clock
-    ids: IdSource
-    desk: ApprovalDesk
-    supervisor: Supervisor
-    files: Files
-    values: Values
-    catalog: Callable[[], Catalog]
-    events: Events
 
 
 class Cells:
@@ -93,19 +72,18 @@ class Cells:
     ) -> Life:
         """A cell that nobody knows of yet."""
         setting = self._setting
-        values = setting.values.for_cell()
-        output = Output(bounds.max_stdout_bytes, listener, setting.handles.redactor())
         now_ms = self._clock.now_ms()
         cell = Cell(
             id=setting.ids.new("cel_"),
             program=program,
-            recording=Recording(program, setting.catalog(), now_ms, values=values.view),
-            output=output,
+            # What it finds when it starts is not known yet: see `_started`.
+            recording=Recording(program, _NO_CATALOG, now_ms),
+            output=Output(bounds.max_stdout_bytes, listener, setting.handles.redactor()),
             bounds=bounds,
             budget=Budget(bounds.max_external_calls, bounds.max_external_calls),
             wall_left_ms=bounds.wall_ms,
             cpu_left_ms=bounds.cpu_ms,
-            values=values,
+            values=_NO_VALUES,
         )
         driver = self.driver
         if isolated:
@@ -117,8 +95,12 @@ class Cells:
     def _live(self, cell: Cell, driver: Driver, now_ms: int, *, detached: bool, isolated: bool = False) -> Life:
         began = self._clock.monotonic()
         life = Life(cell, driver, created_ms=now_ms, began=began, detached=detached, isolated=isolated)
-        loop = asyncio.get_running_loop()
         cell.tell = partial(self._tell, life)
+        return life
+
+    def _equip(self, life: Life) -> None:
+        """Give the program its helpers."""
+        cell, loop = life.cell, asyncio.get_running_loop()
 
         def notify(said: str) -> None:
             loop.call_soon_threadsafe(self._notified, life, said)
@@ -127,7 +109,6 @@ class Cells:
             loop.call_soon_threadsafe(life.hand_over)
 
         cell.helper = answers(cell.output, cell.values, notify, hand_over)
-        return life
 
     def admit(self, life: Life) -> None:
         """Take a cell in and have it driven when its turn comes. Raises `QueueFull` and changes nothing."""
@@ -260,8 +241,15 @@ class Cells:
         return False
 
     def _started(self, life: Life) -> None:
+        """It has a worker: what it finds is what there is now, after all that ran before it."""
         life.seated()
-        if self._setting.events.heard(self._setting.session_id):
+        setting, cell = self._setting, life.cell
+        cell.values = setting.values.for_cell()
+        cell.recording.values = cell.values.view
+        cell.recording.catalog = setting.catalog()
+        cell.recording.now_ms = self._clock.now_ms()
+        self._equip(life)
+        if setting.events.heard(setting.session_id):
             self._tell(life, "cell.started", {"isolated": life.isolated})
 
     def _recover(self, life: Life, sleeper: Sleeper) -> None:
@@ -349,6 +337,7 @@ class Cells:
             if not life.cell.machine.move(Move.STOP):
                 raise CellBusy(f"exec cell {life.id} is already being terminated")
             await self._halt(life, _TERMINATED)
+        await life.over()
         assert life.result is not None
         if life.observer is not None or life.id not in self._lives:
             # The observer was there first: the output is its own.
@@ -380,13 +369,12 @@ class Cells:
         """The one place where a cell ends, however it came."""
         cell, machine = life.cell, life.cell.machine
         self._unwatch(life)
+        if machine.state is CellState.TERMINATED and ended.ending.error is None:
+            # Its program ended while it was being stopped. That does not count, and the namespace is as before.
+            ended = self._halted(life)
         forgotten, life.driver.namespace.forgotten = life.driver.namespace.forgotten, 0
+        decide(cell, ended.ending)
         result = self._reporter.ended(cell, ended, self._since(life), cells_forgotten=forgotten)
-        if result.error is None:
-            machine.move(Move.COMPLETE)
-        else:
-            interrupted = result.error.code == Code.INTERRUPTED
-            machine.move(Move.INTERRUPT if interrupted else Move.FAIL)
         if cell.values.written and machine.state in (CellState.COMPLETED, CellState.FAILED):
             self._setting.values.merge(cell.values.written)
         life.end(result, self._clock.now_ms())
@@ -454,6 +442,7 @@ class Cells:
         cell = wake(kept, setting.catalog(), setting.limits, now_ms, setting.handles.redactor(), most_ms)
         cell.machine = Machine(CellState.ASLEEP)
         life = self._live(cell, self.driver, now_ms, detached=False)
+        self._equip(life)
         life.sleeper = Sleeper(cell, image, kept=kept)
         self._lives[life.id] = life
         self.front = life

@@ -101,9 +101,18 @@ def check_ids(values: object) -> list[str]:
     """The ids of cells, each once."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise InvalidInput(f"cell_ids is a list of ids, not {type(values).__name__}")
-    ids = list(dict.fromkeys(cast("Iterable[str]", values)))
+    ids: list[str] = []
+    seen: set[str] = set()
+    for value in cast("Iterable[str]", values):
+        # What is no text cannot be looked up, nor be put into a set perhaps: whoever looks for the cell says so.
+        if not isinstance(value, str) or value not in seen:  # pyright: ignore[reportUnnecessaryIsInstance]
+            ids.append(value)
+        if isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            seen.add(value)
+        if len(ids) > _MOST_IDS:
+            break
     if not ids:
         raise InvalidInput("there is no cell to wait for", hint="give at least one id")
     if len(ids) > _MOST_IDS:
-        raise InvalidInput(f"{len(ids)} cells are more than can be waited for at once: {_MOST_IDS}")
+        raise InvalidInput(f"no more than {_MOST_IDS} cells can be waited for at once")
     return ids

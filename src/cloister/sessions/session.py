@@ -26,13 +26,14 @@ from cloister.gate import Gate, Handles, Scope
 from cloister.ports.clock import moment
 from cloister.ports.engine import Catalog, Turn, TypeCheck
 from cloister.sessions.asleep import put_to_sleep
-from cloister.sessions.cells import Cells, Listener, Setting
+from cloister.sessions.cells import Cells, Listener
 from cloister.sessions.direct import DirectCalls
 from cloister.sessions.envelope import Envelope, seal, unseal
 from cloister.sessions.events import EventStream
 from cloister.sessions.files import Files
 from cloister.sessions.grounds import Grounds, SessionOptions
 from cloister.sessions.request import check_ids, check_tokens, check_yield, prepare
+from cloister.sessions.setting import Setting
 from cloister.sessions.values import Values
 from cloister.tools.catalog import render_stubs
 from cloister.tools.registry import ToolRegistry

@@ -77,7 +77,8 @@ class Watch:
         """Whether there is nothing to do but to ask somebody outside this process."""
         if life.sleeper is None or life.unwatch is None:
             return False
-        return not self._desk.being_answered(life.cell.approval_ids)
+        asked = life.cell.approval_ids
+        return self._desk.are_open(asked) and not self._desk.being_answered(asked)
 
     def _has_news(self, life: Life) -> bool:
-        return life.ended or (self.is_with_people(life) and life.told != frozenset(life.cell.approval_ids))
+        return life.result is not None or (self.is_with_people(life) and life.told != frozenset(life.cell.approval_ids))
