@@ -5,6 +5,7 @@ nothing but bytes, and the namespace is what it was before the cell, until the c
 """
 
 from cloister.cells.seats import Namespace, Seats
+from cloister.core.errors import EngineUnavailable
 from cloister.core.limits import SessionLimits
 from cloister.ports.engine import Interpreter
 
@@ -47,7 +48,8 @@ class Berth:
         """The program's bytes, wherever it is. Raises `EngineUnavailable` when its worker is gone."""
         if self.interpreter is not None:
             return await self.interpreter.dump()
-        assert self.image is not None
+        if self.image is None:
+            raise EngineUnavailable("the program has left its worker")
         return self.image
 
     async def sleep(self) -> bytes:

@@ -13,9 +13,11 @@ from typing import Any
 from cloister.cells.driver import Driver, Sleeper
 from cloister.cells.order import Place
 from cloister.cells.runner import Cell
+from cloister.core.cell import CellInfo
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import CellBusy
 from cloister.core.run import RunResult
+from cloister.ports.clock import moment
 
 
 class Life:
@@ -93,6 +95,18 @@ class Life:
         """Drive it in a task of its own."""
         self.driven = False
         self.task = asyncio.get_running_loop().create_task(work, name=self.id)
+
+    def info(self) -> CellInfo:
+        cell = self.cell
+        return CellInfo(
+            id=self.id,
+            state=cell.machine.state,
+            isolated=self.isolated,
+            created_at=moment(self.created_ms),
+            waiting_for=() if self.ended else tuple(sorted({call.name for call in cell.pending.values()})),
+            approvals=tuple(cell.approval_ids),
+            observed=self.observer is not None,
+        )
 
     # -- looked at -------------------------------------------------------------------------------------------
 

@@ -220,6 +220,8 @@ class Runner:
             self.withdraw(cell)
             raise
         finally:
+            # Whoever wanted its bytes comes too late.
+            self._waits = False
             self._timers.cancel()
             try:
                 await self._cancel(tasks, cell)

@@ -186,14 +186,15 @@ class ApprovalDesk:
         """Have `changed` called whenever something happens to one of them, be it that its time is over; what is
         returned ends that."""
         questions = [question for approval_id in approval_ids if (question := self._look(approval_id)) is not None]
-        ends = [question.expires_ms for question in questions if question.pending and question.expires_ms is not None]
         alarm: asyncio.TimerHandle | None = None
-        for question in questions:
-            question.watchers = (*question.watchers, changed)
-        if ends:
-            left = (min(ends) - self._clock.now_ms()) / 1000
-            # Looking at a question is what ends its time.
-            alarm = asyncio.get_running_loop().call_later(max(left, 0), self._all_pending, tuple(approval_ids))
+
+        def look() -> None:
+            """Looking at a question is what ends its time. The clock need not agree with the loop's on when that is."""
+            nonlocal alarm
+            alarm = None
+            if ends := [one.expires_ms for one in self._all_pending(approval_ids) if one.expires_ms is not None]:
+                left_ms = max(min(ends) - self._clock.now_ms(), 1)
+                alarm = asyncio.get_running_loop().call_later(left_ms / 1000, look)
 
         def unwatch() -> None:
             if alarm is not None:
@@ -201,6 +202,9 @@ class ApprovalDesk:
             for question in questions:
                 question.watchers = tuple(watcher for watcher in question.watchers if watcher is not changed)
 
+        for question in questions:
+            question.watchers = (*question.watchers, changed)
+        look()
         return unwatch
 
     async def answered(self, approval_ids: Collection[str]) -> bool:

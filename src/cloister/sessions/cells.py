@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from cloister.cells.answers import answers
+from cloister.cells.cut import bytes_for
 from cloister.cells.driver import CLOSED, Driver, Ended, Sleeper, decide
 from cloister.cells.life import Life
 from cloister.cells.order import Order, Place
@@ -30,7 +31,6 @@ from cloister.core.limits import SessionLimits
 from cloister.core.run import RunResult
 from cloister.core.wire import to_json
 from cloister.gate import Budget
-from cloister.ports.clock import moment
 from cloister.ports.engine import Catalog, Program
 from cloister.sessions.asleep import put_to_sleep, wake
 from cloister.sessions.observing import Teller
@@ -133,7 +133,8 @@ class Cells:
             self.order.enter(life.place)
 
     def _called(self, life: Life) -> None:
-        self.front = life
+        # The session may have gone back to a snapshot while the cell stood in line.
+        self.front, life.driver = life, self.driver
         self._ready(life)
 
     def _ready(self, life: Life) -> None:
@@ -152,7 +153,7 @@ class Cells:
         if self._closed:
             self.order.leave(place)
             raise SessionClosed(f"session {self._setting.session_id!r} is closed")
-        life.place, self.front = place, life
+        life.place, self.front, life.driver = place, life, self.driver
         self._lives[life.id] = life
         try:
             return await self._attend(life)
@@ -307,22 +308,11 @@ class Cells:
         if life.sleeper is None:
             raise CellBusy(f"cell {life.id} belongs to a run that is under way", hint="its result goes to that run")
         life.detached = True
+        life.max_output_bytes = bytes_for(self._supervisor.limits.max_output_tokens)
         self._wait_for_people(life)
 
     def list(self) -> list[CellInfo]:
-        return [self._info(life) for life in self._lives.values()]
-
-    def _info(self, life: Life) -> CellInfo:
-        cell = life.cell
-        return CellInfo(
-            id=life.id,
-            state=cell.machine.state,
-            isolated=life.isolated,
-            created_at=moment(life.created_ms),
-            waiting_for=() if life.ended else tuple(sorted({call.name for call in cell.pending.values()})),
-            approvals=tuple(cell.approval_ids),
-            observed=life.observer is not None,
-        )
+        return [life.info() for life in self._lives.values()]
 
     # -- ended -----------------------------------------------------------------------------------------------
 
@@ -452,11 +442,26 @@ class Cells:
             self.order.enter(life.place)
         self.order.fall_asleep()
 
-    def start_over(self, namespace: Namespace) -> None:
-        """Give up what the session held, and whatever slept on it."""
-        if self.front is not None and self.front.sleeper is not None:
-            self._drop(self.front)
-        self.driver = self._driver(namespace)
+    async def start_over(self, namespace: Namespace, origin: Callable[[Place], bool]) -> None:
+        """Give up what the session held, and whatever sleeps on it. `origin` fills it anew, and says whether what it
+        laid asleep has the turn now."""
+        place = await self.order.turn()
+        front = self.front
+        if place is None and front is not None and front.place is not None:
+            # The turn of the one that sleeps; those in line go on with what is restored.
+            place, front.place = front.place, None
+            self._drop(front)
+        if place is None or self._closed:
+            raise SessionClosed(f"session {self._setting.session_id!r} is closed")
+        taken = False
+        try:
+            self.order.wake()
+            await self._seats.lose(self.driver.namespace)
+            self.driver = self._driver(namespace)
+            taken = origin(place)
+        finally:
+            if not taken:
+                self.order.leave(place)
 
     def left_out(self) -> tuple[str, ...]:
         """The cells that are in no snapshot of the session."""

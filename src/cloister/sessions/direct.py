@@ -37,7 +37,7 @@ class DirectCalls:
         self._under_way: set[_UnderWay] = set()
 
     def __contains__(self, cell_id: object) -> bool:
-        return cell_id in self._waiting
+        return isinstance(cell_id, str) and cell_id in self._waiting
 
     async def call(self, name: str, arguments: object, max_calls: int) -> RunResult:
         caller = Caller(self._ids.new("cel_"), Budget(max_calls, max_calls))

@@ -11,6 +11,7 @@ from typing import Any
 from cloister.cells.cut import bytes_for
 from cloister.cells.life import Life
 from cloister.cells.notes import first_error, with_hint
+from cloister.cells.order import Place
 from cloister.cells.pragma import Pragma, read_pragma
 from cloister.cells.seats import Namespace, Seats
 from cloister.core.cell import CellInfo, Failed, Observation
@@ -279,7 +280,7 @@ class Session:
         The session's variables are as before the cell, and what it stored is not kept.
         """
         self._check_open()
-        if isinstance(cell_id, str) and cell_id in self._direct:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if cell_id in self._direct:
             return self._direct.terminate(cell_id)
         return await self._cells.terminate(self._cells.find(cell_id))
 
@@ -362,15 +363,8 @@ class Session:
                 hint="make a copy of it: restore_session(snapshot, session_id=...)",
             )
         self.check_origin(envelope)
-        place = await self._cells.order.turn()
-        try:
-            self._check_open()
-            await self._seats.lose(self._cells.driver.namespace)
-            self._cells.start_over(self._namespace(envelope))
-            self._take_over(envelope)
-        finally:
-            if place is not None:
-                self._cells.order.leave(place)
+        self._check_open()
+        await self._cells.start_over(self._namespace(envelope), lambda place: self._take_over(envelope, place))
 
     def check_origin(self, envelope: Envelope) -> None:
         """Refuse an envelope that this session cannot go on with."""
@@ -409,14 +403,17 @@ class Session:
         state = origin.state if origin is not None and origin.cell is None else None
         return Namespace(self.limits, seed, state, owner=self.id)
 
-    def _take_over(self, origin: Envelope) -> None:
+    def _take_over(self, origin: Envelope, place: Place | None = None) -> bool:
+        """What the session has from `origin` beside its namespace. Whether a cell sleeps here now, at `place`."""
         self._gate.counts.clear()
         self._gate.counts.update(origin.calls)
         self._values.merge(origin.values)
         if origin.cell is not None and origin.state is not None:
             # A copy is another cell: two branches must not share the keys of their calls.
             own = {} if origin.session_id == self.id else {"id": self._ids.new("cel_")}
-            self._cells.lay_asleep({**origin.cell, **own}, origin.state)
+            self._cells.lay_asleep({**origin.cell, **own}, origin.state, place)
+            return True
+        return False
 
     def _without_wall(self, limits: SessionLimits) -> SessionLimits:
         return replace(limits, wall_ms=self._supervisor.limits.cell_wall_ms)

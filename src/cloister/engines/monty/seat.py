@@ -4,6 +4,7 @@
 one that stops at calls, because everything between two stops happens in the lane. Both are one worker and one warden.
 """
 
+import asyncio
 from typing import Any
 
 import pydantic_monty as monty
@@ -22,6 +23,7 @@ class Desk:
     def __init__(self, session: Any) -> None:
         self.session: Any = session
         self.warden = Warden(session.worker_pid)
+        self._closing: asyncio.Future[None] | None = None
 
     @classmethod
     async def take(cls, session: Any) -> "Desk":
@@ -35,6 +37,12 @@ class Desk:
         return await self.session.dump()
 
     async def close(self) -> None:
+        """Once begun it is not given up, whoever is cancelled meanwhile."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         session, self.session = self.session, None
         try:
             await session.__aexit__(None, None, None)
@@ -50,6 +58,7 @@ class Cabin:
         self.session: Any = session
         self.lane = lane
         self.warden = Warden(session.worker_pid)
+        self._closing: asyncio.Future[None] | None = None
 
     @classmethod
     async def take(cls, session: Any, lane: Lane) -> "Cabin":
@@ -63,6 +72,12 @@ class Cabin:
         return await self.lane.do(self.session.dump)
 
     async def close(self) -> None:
+        """Once begun it is not given up, whoever is cancelled meanwhile."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         session, self.session = self.session, None
         try:
             await self.lane.do(lambda: session.__exit__(None, None, None))
