@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -119,6 +120,22 @@ class Terminal:
             assert self._read(), f"it ended without {text!r}: {self.screen}"
         self._seen = found + len(text)
 
+    def match(self, pattern: str) -> str:
+        """Wait until `pattern` is on the screen, after all that was waited for before; its first group."""
+        while (found := re.compile(pattern.encode()).search(self._screen, self._seen)) is None:
+            assert self._read(), f"it ended without {pattern!r}: {self.screen}"
+        self._seen = found.end()
+        return found.group(1).decode()
+
+    def enter(self, text: str, session: str = "repl") -> None:
+        """Wait for the prompt of a repl, type, and press Enter."""
+        self.until(f"{session}>")
+        self.type(f"{text}\r")
+
+    def paste(self, text: str) -> None:
+        """What a terminal makes of it, for a program that asked to be told what was pasted."""
+        self.type(f"\x1b[200~{text}\x1b[201~")
+
     def type(self, text: str) -> None:
         os.write(self._ours, text.encode())
 
@@ -178,7 +195,7 @@ class Shell:
         )
 
     @contextmanager
-    def terminal(self, *words: str) -> Generator[Terminal, None, None]:
+    def terminal(self, *words: str, stdout: int | None = None) -> Generator[Terminal, None, None]:
         """The same, typed at a terminal."""
         ours, theirs = pty.openpty()
         running = subprocess.Popen(
@@ -186,7 +203,7 @@ class Shell:
             cwd=self.here,
             env={**self.environment, "TERM": "xterm-256color"},
             stdin=theirs,
-            stdout=theirs,
+            stdout=theirs if stdout is None else stdout,
             stderr=theirs,
             start_new_session=True,
         )

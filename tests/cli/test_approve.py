@@ -32,7 +32,8 @@ said
 
 
 def test_question_says_what_would_be_done_and_why(shell: Shell) -> None:
-    with shell.terminal("run", "-t", "bank", "-e", f"print('mid-line', end='')\n{ASKS}") as terminal:
+    command = ("run", "--no-calls", "-t", "bank", "-e", f"print('mid-line', end='')\n{ASKS}")
+    with shell.terminal(*command) as terminal:
         terminal.answer("y\n")
         assert terminal.end() == 0
         assert terminal.screen.splitlines() == [
@@ -73,7 +74,7 @@ def test_program_catches_the_denial_and_goes_on(shell: Shell) -> None:
 
 
 def test_call_that_the_rule_allows_is_not_asked_about(shell: Shell) -> None:
-    with shell.terminal("run", "-t", "bank", "-e", "await refund('A7', 99)") as terminal:
+    with shell.terminal("run", "--no-calls", "-t", "bank", "-e", "await refund('A7', 99)") as terminal:
         assert terminal.end() == 0
         assert terminal.screen == '"paid 99"\n'
 
@@ -185,7 +186,7 @@ await asyncio.gather(refund("A7", 250), meanwhile())
 None
 """
     noted = shell.pipe("noted")
-    with shell.terminal("run", *options, "-t", "bank", "-e", code) as terminal:
+    with shell.terminal("run", "--no-calls", *options, "-t", "bank", "-e", code) as terminal:
         terminal.until("Allow it? [y/N/a/?] ")
         noted.read_text()
         terminal.type("y\n")
@@ -284,7 +285,7 @@ def test_answer_for_all_is_given_with_the_command(shell: Shell, code: str) -> No
 
 
 def test_answer_for_all_asks_nobody_at_a_terminal(shell: Shell) -> None:
-    with shell.terminal("run", "-t", "bank", "-e", ASKS, "--approve", "allow") as terminal:
+    with shell.terminal("run", "--no-calls", "-t", "bank", "-e", ASKS, "--approve", "allow") as terminal:
         assert terminal.end() == 0
         assert terminal.screen == '"paid 250"\n'
 

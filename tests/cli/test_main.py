@@ -7,7 +7,7 @@ from tests.cli.shell import Shell
 def test_help_lists_the_commands_and_examples(shell: Shell) -> None:
     done = shell("--help")
     assert (done.returncode, done.stderr) == (0, "")
-    for text in ("run", "validate", "doctor", "demo", "Check a program without running it", "Examples:"):
+    for text in ("run", "repl", "validate", "doctor", "demo", "Check a program without running it", "Examples:"):
         assert text in done.stdout
     assert "demo-wake" not in done.stdout
 
@@ -20,6 +20,8 @@ def test_help_lists_the_commands_and_examples(shell: Shell) -> None:
             "run",
             ("--approve", "no terminal to ask at", "--deny", "--secret", "environment variable NAME"),
         ),
+        ("run", ("--calls", "--no-calls", "Ctrl-C stops the program")),
+        ("repl", ("--language", "--tools", "--cpu-ms", "--approve", ":approve", "Examples:", "Exit codes:")),
         ("validate", ("--type-check", "Examples:", "Exit codes:")),
         ("doctor", ("--json", "Exit codes:")),
         ("demo", ("sleeps in the middle of a call", "waits for a person")),
@@ -50,4 +52,4 @@ def test_plain_run_does_not_import_rich(shell: Shell) -> None:
     imported = {line.rsplit("|", 1)[1].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert done.stdout == "2\n"
     assert "cyclopts" in imported
-    assert not {"rich.console", "pydantic", "wasmtime", "cloister.cli.doctor"} & imported
+    assert not {"rich.console", "pydantic", "prompt_toolkit", "wasmtime", "cloister.cli.doctor"} & imported

@@ -112,6 +112,12 @@ def test_error_shows_the_line_a_caret_and_a_hint(shell: Shell) -> None:
     ]
 
 
+def test_error_that_the_check_found_is_told_once(shell: Shell) -> None:
+    done = shell("run", "-e", "6 *")
+    assert done.returncode == 3
+    assert done.stderr.count("error[SYNTAX_ERROR]") == 1
+
+
 def test_failed_tool_is_named_to_the_user_and_kept_from_the_program(shell: Shell) -> None:
     code = "try:\n    await explode()\nexcept RuntimeError as e:\n    seen = str(e)\nseen"
     done = shell("run", "-e", code, "--tools", "shop")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Literal, TextIO, cast
 
-from cloister.cli.terminal import safe
+from cloister.cli.terminal import flat, safe
 from cloister.core.approval import Answer, Approval, Approver, Decision
 
 Mode = Literal["ask", "allow", "deny"]
@@ -94,7 +94,7 @@ class Prompt:
     async def _answer(self, approval: Approval) -> Decision | None:
         with suppress(termios.error):
             termios.tcflush(self._typed, termios.TCIFLUSH)
-        self._write(_shown(approval))
+        self._write(described(approval))
         while True:
             self._write(_QUESTION)
             try:
@@ -109,7 +109,7 @@ class Prompt:
             word = line.decode(errors="replace").strip().lower()
             if word in _WORDS:
                 return _WORDS[word]
-            self._write(_HELP + _in_full(approval) if word == "?" else "  y, n, a or ?\n")
+            self._write(_HELP + in_full(approval) if word == "?" else "  y, n, a or ?\n")
 
     async def _line(self) -> bytes:
         """The next line that is typed; empty at the end of input."""
@@ -132,17 +132,19 @@ class Prompt:
             self._screen.flush()
 
 
-def _shown(approval: Approval) -> str:
+def described(approval: Approval, more: str = "? shows them") -> str:
+    """What would be done and why somebody is asked, on a few lines; `more` says how to see what was cut."""
     lines = [f"cloister: `{approval.capability}` needs approval (side effect: {approval.side_effect.value})"]
     arguments = _named(approval.arguments)
-    lines += [f"{name}: {_cut(_written(value))}" for name, value in arguments[:_LINES]]
+    lines += [f"{name}: {_cut(_written(value), more)}" for name, value in arguments[:_LINES]]
     if len(arguments) > _LINES:
-        lines.append(f"… and {len(arguments) - _LINES} more arguments (? shows them)")
+        lines.append(f"… and {len(arguments) - _LINES} more arguments ({more})")
     lines.append(f"because {approval.reason}")
-    return "\n  ".join(_flat(line) for line in lines) + "\n"
+    return "\n  ".join(flat(line) for line in lines) + "\n"
 
 
-def _in_full(approval: Approval) -> str:
+def in_full(approval: Approval) -> str:
+    """The arguments, all of them."""
     return safe(json.dumps(approval.arguments, indent=2, ensure_ascii=False)) + "\n"
 
 
@@ -157,13 +159,8 @@ def _written(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _cut(text: str) -> str:
+def _cut(text: str, more: str) -> str:
     """Nobody should allow what they cannot see, so it says how much is not shown."""
     if len(text) <= _WIDTH:
         return text
-    return f"{text[:_WIDTH]}… and {len(text) - _WIDTH} more characters (? shows them)"
-
-
-def _flat(line: str) -> str:
-    """On one line: what a program chose to say cannot look like a line of ours."""
-    return safe(line).replace("\n", "\\n")
+    return f"{text[:_WIDTH]}… and {len(text) - _WIDTH} more characters ({more})"

@@ -7,10 +7,12 @@ error[TYPE_ERROR]: Argument to function `refund` is incorrect: Expected `int`, f
   hint: refund(order_id: str, cents: int) -> bool
 """
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
 
 from cloister.cli.source import Source, excerpt
 from cloister.cli.terminal import safe
+from cloister.core.cell import Completed, Failed, Interrupted, Terminated
 from cloister.core.codes import Code
 from cloister.core.diagnostic import Diagnostic, Severity
 from cloister.core.run import RunResult
@@ -18,17 +20,20 @@ from cloister.core.run import RunResult
 if TYPE_CHECKING:
     from rich.text import Text
 
+CellEnd: TypeAlias = Completed | Failed | Terminated | Interrupted
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold cyan"}
 
 
-def findings(result: RunResult) -> list[Diagnostic]:
-    """All that a result says, each thing once, what ended the run last."""
-    found = [note for note in result.diagnostics if note.code != Code.ROLLED_BACK]
-    error = result.error
+def findings(result: "RunResult | CellEnd", *, lasting: bool = False) -> list[Diagnostic]:
+    """All that a result says, each thing once, what ended the run last. In a session that goes on (`lasting`) it
+    matters that variables went back; in one that ends with the run it does not."""
+    found = [note for note in result.diagnostics if lasting or note.code != Code.ROLLED_BACK]
+    error = None if isinstance(result, (Completed, Terminated)) else result.error
     if error is None:
         return found
     ended = Diagnostic(Severity.ERROR, error.code, error.message, error.hint, error.span)
-    return [note for note in found if note != ended] + [ended]
+    # What ended the run may have got a hint on its way.
+    return [note for note in found if replace(note, hint=ended.hint) != ended] + [ended]
 
 
 def render(found: Diagnostic, source: Source) -> "Text":

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -25,21 +25,26 @@ class Interrupted(Exception):
         self.exit_code = 128 + signum
 
 
-def run_interruptibly(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` in an event loop of its own; raises `Interrupted` when a signal stopped it."""
-    return asyncio.run(_guarded(work))
+def run_interruptibly(work: Coroutine[Any, Any, T], instead: Callable[[int], bool] | None = None) -> T:
+    """Run `work` in an event loop of its own; raises `Interrupted` when a signal stopped it.
+
+    `instead` hears of a signal first, on the loop, and says whether it took it for itself.
+    """
+    return asyncio.run(_guarded(work, instead))
 
 
-async def _guarded(work: Coroutine[Any, Any, T]) -> T:
+async def _guarded(work: Coroutine[Any, Any, T], instead: Callable[[int], bool] | None) -> T:
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
     caught: list[int] = []
 
     def stop(signum: int) -> None:
         if caught:
-            _leave(signum)
+            leave(signum)
+        if instead is not None and instead(signum):
+            return
         caught.append(signum)
-        impatience = threading.Timer(_PATIENCE_SECONDS, _leave, (signum,))
+        impatience = threading.Timer(_PATIENCE_SECONDS, leave, (signum,))
         impatience.daemon = True
         impatience.start()
         task.cancel()
@@ -60,7 +65,8 @@ async def _guarded(work: Coroutine[Any, Any, T]) -> T:
     raise Interrupted(caught[0])
 
 
-def _leave(signum: int) -> None:
+def leave(signum: int) -> None:
+    """Go at once."""
     # No cleanup: it waits for a thread that does not end. Workers end when their host is gone.
     sys.stderr.write(f"cloister: {Interrupted(signum)}; a tool was still running\n")
     sys.stderr.flush()

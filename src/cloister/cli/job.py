@@ -1,39 +1,46 @@
-"""What `run` and `validate` work on: a program, what it is given, and the session it gets."""
+"""What the commands work with: a runtime under the terms that were given, and the program that runs in it."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cloister.cli.imports import import_tools
-from cloister.cli.options import DEFAULT_CALLS, CallOptions, ProgramOptions
+from cloister.cli.options import DEFAULT_CALLS, CallOptions, GrantOptions, ProgramOptions
 from cloister.cli.secrets import check_tools, parse_secrets
 from cloister.cli.source import Source, read_source
 from cloister.core.approval import Approver
+from cloister.core.cell import CellLimits
 from cloister.core.limits import SessionLimits
 from cloister.ports.secrets import Secret
 from cloister.sessions import Session
+from cloister.sessions.events import EventListener
 from cloister.tools import ToolRegistry
 from cloister.tools.rule import Rule
 
+if TYPE_CHECKING:
+    from cloister.app import Cloister
+
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    source: Source
+class Terms:
     tools: ToolRegistry
-    inputs: Mapping[str, Any]
     limits: SessionLimits
     type_check: str
     require_confinement: bool
     deny: list[str]
     secrets: Mapping[str, Secret]
 
-    @asynccontextmanager
-    async def session(self, approver: Approver | None = None) -> AsyncGenerator[Session, None]:
-        """A session of its own in a runtime of its own."""
+    def cloister(
+        self,
+        approver: Approver | None = None,
+        on_event: EventListener | None = None,
+        cells: CellLimits | None = None,
+    ) -> "Cloister":
+        """A runtime of its own, to be entered."""
         from cloister.app import Cloister
 
-        async with Cloister(
+        return Cloister(
             tools=self.tools,
             limits=self.limits,
             type_check=self.type_check,
@@ -42,14 +49,39 @@ class Job:
             approver=approver,
             deny=self.deny,
             secrets=self.secrets,
-        ) as cloister:
+            on_event=on_event,
+            cells=cells,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    source: Source
+    inputs: Mapping[str, Any]
+    terms: Terms
+
+    @asynccontextmanager
+    async def session(
+        self, approver: Approver | None = None, on_event: EventListener | None = None
+    ) -> AsyncGenerator[Session, None]:
+        """A session of its own in a runtime of its own."""
+        async with self.terms.cloister(approver, on_event) as cloister:
             yield await cloister.open_session(language=self.source.language)
 
 
-def read_job(file: str | None, code: str | None, options: ProgramOptions, calls: CallOptions = DEFAULT_CALLS) -> Job:
+def read_job(
+    file: str | None,
+    code: str | None,
+    options: ProgramOptions,
+    calls: CallOptions = DEFAULT_CALLS,
+) -> Job:
     """Everything that can be wrong about the command is found here, before a worker starts."""
     source = read_source(file, code, options.language)
     inputs = options.inputs()
+    return Job(source, inputs, read_terms(options, calls))
+
+
+def read_terms(options: GrantOptions, calls: CallOptions) -> Terms:
     limits = options.limits()
     deny = calls.deny or []
     for rule in deny:
@@ -58,10 +90,8 @@ def read_job(file: str | None, code: str | None, options: ProgramOptions, calls:
     # Last, because it runs the user's code.
     tools = ToolRegistry(import_tools(options.tools or ()))
     check_tools(secrets, tools.names())
-    return Job(
-        source=source,
+    return Terms(
         tools=tools,
-        inputs=inputs,
         limits=limits,
         type_check=options.type_check,
         require_confinement=options.require_confinement,

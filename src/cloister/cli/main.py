@@ -18,6 +18,7 @@ _HELP = "Run programs of AI agents sealed, with the tools you give them."
 _EPILOGUE = """\
 Examples:
   cloister run -e "1 + 1"
+  cloister repl --tools shop
   cloister run report.ts --tools shop:get_order --input 'order="A7"'
   cloister validate report.py --tools shop --type-check strict
   cloister doctor
@@ -27,7 +28,8 @@ Run a program and print its value.
 
 What it prints is passed on as it comes; its value, that of its last expression, follows as JSON. Errors go to
 stderr with the place in the source and a hint. A call that needs approval is asked about on stderr and answered at
-the terminal."""
+the terminal. On a terminal each call is shown on stderr when it is over. Ctrl-C stops the program, a second one at
+once."""
 _RUN_EPILOGUE = f"""\
 Examples:
   cloister run hello.py
@@ -38,6 +40,22 @@ Examples:
   echo "6 * 7" | cloister run - --json
 
 {HELP}"""
+_REPL = """\
+Type into a session: each input is a cell, and what it defines stays for the next.
+
+A block of Python ends with an empty line; whatever is not closed goes on. A cell that needs approval waits to be
+answered with :approve, and those after it wait with it. Ctrl-C stops the cell that runs, a second one everything;
+Ctrl-D leaves. When standard input is no terminal, lines are read from it by the same rules."""
+_REPL_EPILOGUE = """\
+Commands: :cells :calls :tools :values :approve :wait :stop :snapshot :fork :session :help :quit
+
+Examples:
+  cloister repl --tools shop
+  cloister repl --language typescript --memory-mb 128
+  printf 'x = 20\\nx + 1\\n' | cloister repl
+
+Exit codes: 0 at the end, even if cells failed; 2 the command is wrong, or, without a terminal, a :command was;
+130 interrupted (Ctrl-C)."""
 _VALIDATE = """\
 Check a program without running it.
 
@@ -122,6 +140,7 @@ def _app() -> "App":
         usage="Usage: cloister run [OPTIONS] FILE | -e CODE",
         help_epilogue=_RUN_EPILOGUE,
     )
+    app.command("cloister.cli.repl.loop:repl", name="repl", help=_REPL, help_epilogue=_REPL_EPILOGUE)
     app.command(
         "cloister.cli.validate:validate",
         name="validate",

@@ -1,4 +1,4 @@
-"""The options of `run` and `validate`: what the program is given, what it may use, and under which terms."""
+"""The options of `run`, `validate` and `repl`: what programs are given, what they may use, and under which terms."""
 
 import json
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from cyclopts import Group, Parameter
 
 from cloister.cli.approve import Mode
 from cloister.cli.failures import UsageError
+from cloister.core.cell import CellLimits
 from cloister.core.limits import SessionLimits
 
 _CALLS = Group("Calls", sort_key=2)
@@ -28,11 +29,9 @@ AsJson = Annotated[
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
-class ProgramOptions:
-    language: Annotated[
-        Literal["python", "typescript"] | None,
-        Parameter(name=["--language", "-l"], help="Guessed from FILE's name; python with -e and standard input."),
-    ] = None
+class GrantOptions:
+    """What the programs of a session may use."""
+
     tools: Annotated[
         list[str] | None,
         Parameter(
@@ -41,16 +40,6 @@ class ProgramOptions:
             metavar="MODULE[:ATTR]",
             help="What the program may call: a tool, a function, a list of them, or a module with @tool functions. "
             "The current directory is importable. Repeatable.",
-        ),
-    ] = None
-    input: Annotated[
-        list[str] | None,
-        Parameter(
-            name=["--input", "-i"],
-            negative="",
-            metavar="NAME=JSON",
-            allow_leading_hyphen=True,
-            help="A variable the program starts with: --input n=3, --input 'name=\"Ada\"'. Repeatable.",
         ),
     ] = None
     type_check: Annotated[
@@ -84,8 +73,47 @@ class ProgramOptions:
             max_stack_depth=self.max_stack_depth,
         )
 
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class ProgramOptions(GrantOptions):
+    """What one program is given."""
+
+    language: Annotated[
+        Literal["python", "typescript"] | None,
+        Parameter(name=["--language", "-l"], help="Guessed from FILE's name; python with -e and standard input."),
+    ] = None
+    input: Annotated[
+        list[str] | None,
+        Parameter(
+            name=["--input", "-i"],
+            negative="",
+            metavar="NAME=JSON",
+            allow_leading_hyphen=True,
+            help="A variable the program starts with: --input n=3, --input 'name=\"Ada\"'. Repeatable.",
+        ),
+    ] = None
+
     def inputs(self) -> dict[str, Any]:
         return parse_inputs(self.input or ())
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class ReplOptions(GrantOptions):
+    """What an interactive session is given."""
+
+    language: Annotated[
+        Literal["python", "typescript"], Parameter(name=["--language", "-l"], help="The language of the session.")
+    ] = "python"
+    timeout_ms: Annotated[
+        int,
+        Parameter(
+            name=["--timeout-ms", "--wall-ms"],
+            group=_LIMITS,
+            help="Time on the clock for one cell, without the time it waits for answers.",
+        ),
+    ] = CellLimits().cell_wall_ms
 
 
 @Parameter(name="*", group=_CALLS)
@@ -95,7 +123,7 @@ class CallOptions:
         Mode,
         Parameter(
             help="What becomes of a call that needs approval: you are asked at the terminal, or all get the same "
-            "answer. Where there is no terminal to ask at, it is denied."
+            "answer. Where there is no terminal to ask at, it is denied. `repl` asks nobody: it waits for :approve."
         ),
     ] = "ask"
     deny: Annotated[
@@ -117,10 +145,20 @@ class CallOptions:
             "only these tools get. Repeatable.",
         ),
     ] = None
+    show: Annotated[
+        bool | None,
+        Parameter(
+            name="--calls",
+            negative="--no-calls",
+            show_default=False,
+            help="Show calls and notes on stderr as they happen. Without it they are shown on a terminal only.",
+        ),
+    ] = None
 
 
 DEFAULTS = ProgramOptions()
 DEFAULT_CALLS = CallOptions()
+DEFAULT_REPL = ReplOptions()
 
 
 def parse_inputs(given: Sequence[str]) -> dict[str, Any]:

@@ -1,21 +1,34 @@
 """`cloister run`: one program, from its source to an exit code."""
 
 import json
+import sys
 
+from cloister.cells.output import Kind, Output
 from cloister.cli.approve import approver
+from cloister.cli.calls import are_shown, listener
 from cloister.cli.diagnostics import findings, render
 from cloister.cli.exits import EXIT_OF
 from cloister.cli.failures import complain, log_to
+from cloister.cli.images import image_lines
 from cloister.cli.interrupt import Interrupted, run_interruptibly
 from cloister.cli.job import Job, read_job
-from cloister.cli.options import DEFAULT_CALLS, DEFAULTS, AsJson, CallOptions, Code, File, ProgramOptions
-from cloister.cli.terminal import ProgramOutput, console, one_json_object
+from cloister.cli.options import (
+    DEFAULT_CALLS,
+    DEFAULTS,
+    AsJson,
+    CallOptions,
+    Code,
+    File,
+    ProgramOptions,
+)
+from cloister.cli.terminal import ProgramOutput, one_json_object, styled
 from cloister.core.approval import Approver
 from cloister.core.codes import Code as ErrorCode
 from cloister.core.codes import RunStatus
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.run import RunResult
 from cloister.core.wire import to_json
+from cloister.sessions.events import EventListener
 from cloister.sessions.session import Listener
 
 
@@ -40,39 +53,52 @@ def run(
 def _for_people(job: Job, calls: CallOptions) -> int:
     output = ProgramOutput()
     log_to(output.log)
-    result = run_interruptibly(_run(job, output, approver(calls.approve, output.held)))
+    beside = listener(output.aside) if are_shown(calls.show) else None
+    try:
+        result = run_interruptibly(_run(job, output, approver(calls.approve, output.held), beside))
+    finally:
+        output.finish()
+    if sys.stdout.isatty():
+        for line in image_lines(result.content):
+            output.value(line)
     if result.ok and result.result is not None:
         output.value(json.dumps(result.result, indent=2, ensure_ascii=False))
-    found = findings(result)
-    if found:
-        screen = console(stderr=True)
-        for finding in found:
-            screen.print(render(finding, job.source))
+    for finding in findings(result):
+        output.report(styled(render(finding, job.source)))
     for question in result.approvals:
         complain(f"`{question.capability}` needs approval and nobody answered, so the program did not go on")
     return EXIT_OF[result.status]
 
 
 def _for_machines(job: Job, calls: CallOptions) -> tuple[RunResult, int]:
-    printed: dict[str, list[str]] = {"stdout": [], "stderr": []}
+    said = Output(sys.maxsize)
     screen = ProgramOutput()
     log_to(screen.log)
     answers = approver(calls.approve, screen.held)
+    beside = listener(screen.aside) if are_shown(calls.show, as_json=True) else None
+
+    def hear(kind: Kind, text: str) -> None:
+        if kind == "text":
+            said.say(text)
+        else:
+            said.write(kind, text)
+
     try:
-        result = run_interruptibly(_run(job, lambda stream, text: printed[stream].append(text), answers))
+        result = run_interruptibly(_run(job, hear, answers, beside))
         return result, EXIT_OF[result.status]
     except Interrupted as stopped:
-        # The run was cancelled and returned nothing; what it had printed by then is still true.
+        # The run was cancelled and returned nothing; what it had said by then is still true.
         result = RunResult(
             RunStatus.INTERRUPTED,
             cell_id="",
-            stdout="".join(printed["stdout"]),
-            stderr="".join(printed["stderr"]),
+            stdout=said.text("stdout"),
+            stderr=said.text("stderr"),
+            content=said.content(),
             error=ErrorObject(ErrorCode.INTERRUPTED, f"the program was {stopped}"),
         )
         return result, stopped.exit_code
 
 
-async def _run(job: Job, listener: Listener, answers: Approver) -> RunResult:
-    async with job.session(answers) as session:
+async def _run(job: Job, listener: Listener, answers: Approver, beside: EventListener | None) -> RunResult:
+    async with job.session(answers, beside) as session:
         return await session.run(job.source.code, inputs=job.inputs, on_output=listener)

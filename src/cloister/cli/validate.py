@@ -11,7 +11,12 @@ from cloister.core.wire import to_json
 
 
 def validate(
-    file: File = None, /, *, execute: Code = None, options: ProgramOptions = DEFAULTS, as_json: AsJson = False
+    file: File = None,
+    /,
+    *,
+    execute: Code = None,
+    options: ProgramOptions = DEFAULTS,
+    as_json: AsJson = False,
 ) -> int:
     """Check a program without running it."""
     if as_json:
