@@ -42,6 +42,13 @@ def test_program_of_the_demo_waits_for_a_person_without_a_worker(told: Told) -> 
     assert said.count("refunds made: 1; the bank got tok_4f9a2c71d0, the program never saw it") == 2
 
 
+def test_cell_of_the_demo_goes_on_while_nobody_looks(told: Told) -> None:
+    said = told[0].stdout
+    for line in ('so far: {"tea": 3}', 'so far: {"tea":3}', 'the rest: {"in all": 7}', 'the rest: {"in all":7}'):
+        assert said.count(line) == 1, line
+    assert said.count("20 more beside each other on 2 workers; one that never ends: terminated") == 2
+
+
 def test_five_calls_of_the_demo_run_at_once(told: Told) -> None:
     totals = re.findall(r"5 calls of 100 ms each, (\d+) ms in all", told[0].stdout)
     assert len(totals) == 2

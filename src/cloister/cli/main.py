@@ -72,8 +72,8 @@ Look whether programs can run here, and how well they are sealed.
 
 Starts a worker of each language, puts each layer of the operating system on one, and looks at the directories."""
 _DEMO = """\
-A short tour: calls at once, an error caught before any effect, a program that sleeps in the middle of a call, and
-one that waits for a person.
+A short tour: calls at once, an error caught before any effect, a program that sleeps in the middle of a call, one
+that waits for a person, and cells that go on while nobody looks.
 
 Needs no key and no network, and leaves nothing behind."""
 _DOCTOR_EPILOGUE = """\

@@ -353,7 +353,7 @@ class Cells:
         why = life.halted or CLOSED
         if life.sleeper is not None:
             return life.driver.terminate(life.sleeper, why)
-        return Ended(Ending(error=why, lost=life.task is not None and not life.isolated))
+        return Ended(Ending(error=why, lost=life.driven and not life.isolated))
 
     def _end(self, life: Life, ended: Ended) -> None:
         """The one place where a cell ends, however it came."""
@@ -410,8 +410,9 @@ class Cells:
         self.stop()
         for life in list(self._lives.values()):
             if life.ended:
-                continue
-            if life.detached or life.sleeper is not None:
+                # Its worker may still be on the way back.
+                await life.over()
+            elif life.detached or life.sleeper is not None:
                 await self._halt(life, CLOSED)
         place = await self.order.turn()
         await self._seats.lose(self.driver.namespace)

@@ -230,6 +230,7 @@ class Session:
 
         Cells run one at a time, in order, in the session's namespace. An `isolated` one has a namespace of its own and
         runs beside them. The first line of `code` may be a pragma that says how long to observe and how much to tell.
+        The session's `wall_ms` does not bound it, but the host's `cell_wall_ms` does, or a `wall_ms` among `limits`.
         """
         self._check_open()
         most_ms, most_tokens = self._supervisor.limits.max_yield_ms, self._supervisor.limits.max_output_tokens
@@ -244,7 +245,8 @@ class Session:
             tokens = pragma.max_output_tokens if pragma.max_output_tokens is not None else tokens
         assert not isinstance(prepared, ErrorObject)
         program, bounds = prepared
-        bounds = self._enduring if bounds is self.limits else self._without_wall(bounds)
+        if bounds.wall_ms == self.limits.wall_ms:
+            bounds = self._enduring if bounds is self.limits else self._without_wall(bounds)
         self._used_ms = self._clock.now_ms()
         life = self._cells.new(program, bounds, on_output, detached=True, isolated=bool(isolated))
         life.max_output_bytes = bytes_for(min(most_tokens if tokens is None else tokens, most_tokens))

@@ -81,3 +81,22 @@ for (const [order_id, cents] of [["A7", 1250], ["B2", 99000]]) {
 paid
 """,
 }
+
+COUNTING = {
+    Language.PYTHON: """\
+found = await count_stock("tea")
+text({"tea": found})
+yield_control()
+found += await count_stock("salt")
+text({"in all": found})
+""",
+    Language.TYPESCRIPT: """\
+let found = await count_stock({ shelf: "tea" });
+text({ tea: found });
+yield_control();
+found += await count_stock({ shelf: "salt" });
+text({ "in all": found });
+""",
+}
+
+ENDLESS = {Language.PYTHON: "while True:\n    pass", Language.TYPESCRIPT: "while (true) {}"}

@@ -10,6 +10,7 @@ from pathlib import Path
 from cloister.app import Cloister
 from cloister.cli.demo.asking import ask_a_person
 from cloister.cli.demo.asleep import Woken, sleep_and_wake
+from cloister.cli.demo.cells import look_away
 from cloister.cli.demo.programs import MISTAKEN, TOGETHER
 from cloister.cli.demo.shop import CALL_MS, Shop
 from cloister.cli.demo.stage import TITLES, Stage, duration, size
@@ -22,7 +23,7 @@ _WARM_RUNS = 50
 
 
 def demo() -> int:
-    """A short tour: calls at once, an error caught before any effect, programs that sleep in mid-call."""
+    """A short tour: calls at once, an error caught before any effect, programs that sleep, wait and yield."""
     began = time.monotonic()
     stage = Stage()
     finished = run_interruptibly(_tour(stage))
@@ -41,6 +42,8 @@ async def _tour(stage: Stage) -> bool:
     went_well += [act.finished for act in woken.values()]
     stage.heading("4. A person is asked, and the program sleeps until the answer")
     went_well.append(await ask_a_person(stage))
+    stage.heading("5. A cell goes on while nobody looks")
+    went_well.append(await look_away(stage))
     await _figures(stage, woken)
     return all(went_well)
 
@@ -79,7 +82,7 @@ async def _mistaken(stage: Stage) -> bool:
 
 
 async def _figures(stage: Stage, woken: dict[Language, Woken]) -> None:
-    stage.heading("5. What it costs")
+    stage.heading("6. What it costs")
     rows: list[tuple[str, ...]] = []
     async with Cloister() as cloister:
         for language, act in woken.items():
