@@ -22,6 +22,11 @@ TREE: dict[str, tuple[str | None, str]] = {
     "SnapshotForeign": ("SNAPSHOT_FOREIGN", "SnapshotError"),
     "SnapshotVersionMismatch": ("SNAPSHOT_VERSION_MISMATCH", "SnapshotError"),
     "SnapshotCapabilityMismatch": ("SNAPSHOT_CAPABILITY_MISMATCH", "SnapshotError"),
+    "CellNotFound": ("CELL_NOT_FOUND", "CloisterError"),
+    "CellBusy": ("CELL_BUSY", "CloisterError"),
+    "QueueFull": ("QUEUE_FULL", "CloisterError"),
+    "FileNotFound": ("FILE_NOT_FOUND", "CloisterError"),
+    "QuotaExceeded": ("QUOTA_EXCEEDED", "CloisterError"),
     "ConfinementUnavailable": ("CONFINEMENT_UNAVAILABLE", "CloisterError"),
     "EngineUnavailable": ("ENGINE_UNAVAILABLE", "CloisterError"),
 }
