@@ -5,7 +5,7 @@ What is listed in `__all__` is the public API; everything else may change withou
 
 from importlib.metadata import version as _version
 
-from cloister.app import Cloister, LanguageRuntime, run_sync
+from cloister.app import Cloister, LanguageRuntime, RecoveredCell, RecoveryReport, run_sync
 from cloister.core.approval import Answer, Approval, ApprovalState, Decided, Decision
 from cloister.core.call import CallStatus, ExternalCallRecord
 from cloister.core.capability import ApprovalPolicy, Capability, SideEffect
@@ -23,6 +23,7 @@ from cloister.core.cell import (
 )
 from cloister.core.codes import Code, RunStatus
 from cloister.core.diagnostic import Diagnostic, ErrorObject, Severity, Span
+from cloister.core.durability import Durability
 from cloister.core.errors import (
     ApprovalClosed,
     ApprovalNotFound,
@@ -37,6 +38,7 @@ from cloister.core.errors import (
     InvalidLimits,
     InvalidSessionId,
     InvalidToolName,
+    LeaseLost,
     QueueFull,
     QuotaExceeded,
     SessionClosed,
@@ -47,8 +49,13 @@ from cloister.core.errors import (
     SnapshotError,
     SnapshotForeign,
     SnapshotVersionMismatch,
+    StoreConflict,
+    StoreError,
+    StoreUnavailable,
+    StoreUnusable,
 )
 from cloister.core.event import Event
+from cloister.core.history import PastCall, PastCell
 from cloister.core.language import Language
 from cloister.core.limits import CapabilityLimits, SessionLimits
 from cloister.core.run import Metrics, RunRequest, RunResult
@@ -88,6 +95,7 @@ __all__ = [
     "Deny",
     "DenyRule",
     "Diagnostic",
+    "Durability",
     "EngineUnavailable",
     "ErrorObject",
     "Event",
@@ -104,11 +112,16 @@ __all__ = [
     "InvalidToolName",
     "Language",
     "LanguageRuntime",
+    "LeaseLost",
     "Metrics",
     "Note",
     "Observation",
+    "PastCall",
+    "PastCell",
     "QueueFull",
     "QuotaExceeded",
+    "RecoveredCell",
+    "RecoveryReport",
     "Replace",
     "RunRequest",
     "RunResult",
@@ -128,6 +141,10 @@ __all__ = [
     "SnapshotForeign",
     "SnapshotVersionMismatch",
     "Span",
+    "StoreConflict",
+    "StoreError",
+    "StoreUnavailable",
+    "StoreUnusable",
     "Terminated",
     "Tool",
     "ToolError",

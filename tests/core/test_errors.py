@@ -27,6 +27,11 @@ TREE: dict[str, tuple[str | None, str]] = {
     "QueueFull": ("QUEUE_FULL", "CloisterError"),
     "FileNotFound": ("FILE_NOT_FOUND", "CloisterError"),
     "QuotaExceeded": ("QUOTA_EXCEEDED", "CloisterError"),
+    "StoreError": (None, "CloisterError"),
+    "StoreUnavailable": ("STORE_UNAVAILABLE", "StoreError"),
+    "StoreUnusable": ("STORE_UNUSABLE", "StoreError"),
+    "StoreConflict": ("STORE_CONFLICT", "StoreError"),
+    "LeaseLost": ("LEASE_LOST", "StoreError"),
     "ConfinementUnavailable": ("CONFINEMENT_UNAVAILABLE", "CloisterError"),
     "EngineUnavailable": ("ENGINE_UNAVAILABLE", "CloisterError"),
 }

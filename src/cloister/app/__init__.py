@@ -2,6 +2,7 @@
 
 from cloister.app.cloister import Cloister
 from cloister.app.once import run_sync
+from cloister.app.recovery import RecoveredCell, RecoveryReport
 from cloister.app.runtime import LanguageRuntime
 
-__all__ = ["Cloister", "LanguageRuntime", "run_sync"]
+__all__ = ["Cloister", "LanguageRuntime", "RecoveredCell", "RecoveryReport", "run_sync"]

@@ -1,29 +1,46 @@
 """Cloister: the object a host holds. Opens sessions, restores them, closes everything behind it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from cloister.app.engines import EngineRoom
+from cloister.app.address import make_store
+from cloister.app.engines import EngineRoom, engine_version
 from cloister.app.keys import SnapshotKey
+from cloister.app.recovery import Recovery, RecoveryReport
 from cloister.app.runtime import LanguageRuntime
+from cloister.app.terms import Terms
 from cloister.cells.supervisor import Supervisor
 from cloister.core.approval import Approval, Approver, Decided
 from cloister.core.capability import Capability
 from cloister.core.cell import CellLimits
-from cloister.core.errors import CloisterError, InvalidInput, SessionExists, SessionNotFound, SnapshotError
+from cloister.core.durability import Durability, parse_durability
+from cloister.core.errors import (
+    CloisterError,
+    InvalidInput,
+    SessionExists,
+    SessionNotFound,
+    SnapshotError,
+)
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.language import Language, parse_language
 from cloister.core.limits import SessionLimits
 from cloister.core.run import RunResult
 from cloister.core.session import SessionMeta
+from cloister.core.wire import from_json
 from cloister.gate import ApprovalDesk, Hooks, Policy, Wiring
+from cloister.gate.question import Question
 from cloister.gate.secrets import MemorySecrets
 from cloister.ports.clock import Clock, SystemClock
 from cloister.ports.engine import TypeCheck
-from cloister.sessions.envelope import unseal
+from cloister.ports.rows import Batch, Put, SessionRow
+from cloister.sessions.envelope import Envelope, unseal
 from cloister.sessions.events import EventListener, Events
 from cloister.sessions.grounds import Grounds, SessionOptions
+from cloister.sessions.journal import StoreJournal
+from cloister.sessions.ledger import Ledger
+from cloister.sessions.questions import approval_row
 from cloister.sessions.session import Session
 from cloister.stores.memory import MemoryJournal
 from cloister.tools.catalog import CatalogCache
@@ -63,6 +80,8 @@ class Cloister:
         secrets: Mapping[str, object] | None = None,
         on_event: EventListener | None = None,
         cells: CellLimits | None = None,
+        store: object = "memory:",
+        durability: str | Durability | None = None,
     ) -> None:
         self._tools = ToolRegistry(tools)
         self._policy = Policy(overrides=approvals, deny=deny)
@@ -75,12 +94,31 @@ class Cloister:
             raise InvalidInput(f"workers must be a whole number of at least 1, not {workers!r}")
         self._clock = clock or SystemClock()
         self._ids = IdSource(self._clock.now_ms)
-        self._events = Events(self._clock, on_event)
+        made = make_store(store, self._clock)
+        level = parse_durability(durability) if durability is not None else Durability.CALL
+        if made is None and durability is not None and level is not Durability.NONE:
+            raise InvalidInput(
+                f"durability={str(level)!r} needs a store that outlives the process", hint="give store='sqlite:///...'"
+            )
+        self._durability = level if made is not None else Durability.NONE
+        self._ledger = Ledger(made, level, self._clock, self._ids) if made is not None else None
+        event_log = self._ledger.event_log() if self._ledger is not None else None
+        self._events = Events(self._clock, on_event, event_log)
         emit, heard = self._events.emit, self._events.heard
         self._desk = ApprovalDesk(
-            self._clock, self._ids, approver=approver, ttl_ms=approval_ttl_ms, emit=emit, heard=heard
+            self._clock,
+            self._ids,
+            approver=approver,
+            ttl_ms=approval_ttl_ms,
+            emit=emit,
+            heard=heard,
+            record=self._record_question if self._ledger is not None else None,
         )
-        self._wiring = Wiring(self._clock, self._ids, self._desk, MemoryJournal(), emit, heard)
+        journal = StoreJournal(self._ledger.store, self._ledger.fences) if self._ledger is not None else MemoryJournal()
+        self._wiring = Wiring(self._clock, self._ids, self._desk, journal, emit, heard)
+        self._recovery = None
+        if self._ledger is not None:
+            self._recovery = Recovery(self._ledger, self._desk, self._tools, self._revive)
         self._supervisor = Supervisor(_check_cells(cells), self._clock)
         self._catalogs = CatalogCache()
         self._key = SnapshotKey(snapshot_key)
@@ -93,17 +131,30 @@ class Cloister:
         if self._entered:
             raise CloisterError("a Cloister is entered once; make another")
         self._entered = True
+        if self._ledger is not None:
+            await self._ledger.open()
+            try:
+                assert self._recovery is not None
+                await self._recovery.run()
+            except BaseException:
+                await self.__aexit__()
+                raise
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         self._left = True
         try:
             await self._supervisor.shut_down()
+            if self._ledger is not None:
+                self._ledger.leaving = True
             for session in list(self._sessions.values()):
                 await session.close()
         finally:
             await self._desk.close()
             await self._room.close()
+            if self._ledger is not None:
+                await self._events.flush()
+                await self._ledger.close()
 
     # -- sessions --------------------------------------------------------------------------------------------
 
@@ -127,6 +178,15 @@ class Cloister:
         `approvals` and `deny` can only tighten what the runtime and the tools themselves say; `hooks` come after the
         runtime's; `secrets` come before those of the runtime with the same names.
         """
+        own = list(tools)
+        terms = Terms.parse(own, approvals, deny, hooks, secrets)
+        if self._recovery is not None:
+            checked = check_session_id(session_id)
+            if (waiting := self._recovery.going(checked, terms)) is not None:
+                return waiting
+            self._free_id(checked)
+            if (session := await self._recovery.reopen(checked, language, limits, own, terms)) is not None:
+                return session
         options = SessionOptions(
             id=self._free_id(session_id),
             language=parse_language(language),
@@ -134,9 +194,9 @@ class Cloister:
             type_check=self._type_check if type_check is None else _parse_type_check(type_check),
             title=title,
             labels=dict(labels or {}),
+            durability=self._durability,
         )
-        terms = _Terms(Policy(overrides=approvals, deny=deny), Hooks.parse(hooks), MemorySecrets.parse(secrets or {}))
-        return await self._add(options, tools, None, terms)
+        return await self._add(options, own, None, terms)
 
     async def restore_session(
         self,
@@ -164,12 +224,13 @@ class Cloister:
             type_check=self._type_check if type_check is None else _parse_type_check(type_check),
             title=envelope.title,
             labels=envelope.labels,
+            durability=self._durability,
         )
         if tools is None:
             original = self._sessions.get(envelope.session_id)
             tools = [t for t in original.tools if t.full_name not in self._tools] if original else ()
-        terms = _Terms(Policy(overrides=approvals, deny=deny), Hooks.parse(hooks), MemorySecrets.parse(secrets or {}))
-        return await self._add(options, tools, envelope, terms)
+        own = list(tools)
+        return await self._add(options, own, envelope, Terms.parse(own, approvals, deny, hooks, secrets))
 
     def can_restore(self, snapshot: bytes, *, tools: Iterable[object] | None = None) -> bool:
         """Whether `restore_session` would take these bytes, as far as can be told without an engine."""
@@ -187,7 +248,7 @@ class Cloister:
             envelope.check_capabilities(known)
         except SnapshotError:
             return False
-        return envelope.engine_version == _engine_version(envelope.language)
+        return envelope.engine_version == engine_version(envelope.language)
 
     def session(self, session_id: str) -> Session:
         """The open session of that id; raises `SessionNotFound`."""
@@ -210,10 +271,11 @@ class Cloister:
     async def destroy_session(self, session_id: str) -> bool:
         """Close a session and forget it. False if there was none to destroy, for example as it was closed."""
         session = self.find(session_id)
-        if session is None:
-            return False
-        await session.close()
-        return True
+        if session is not None:
+            await session.close()
+        if self._ledger is not None:
+            return await self._ledger.destroy(session_id) or session is not None
+        return session is not None
 
     # -- approvals -------------------------------------------------------------------------------------------
 
@@ -258,6 +320,10 @@ class Cloister:
 
     def _forget(self, session: Session) -> None:
         self._sessions.pop(session.id, None)
+        if self._recovery is not None:
+            self._recovery.forget(session.id)
+        if self._ledger is not None and not self._ledger.leaving:
+            self._ledger.let_go(session.id)
 
     def _free_id(self, session_id: object) -> str:
         if not self._entered:
@@ -269,7 +335,40 @@ class Cloister:
             raise SessionExists(f"there is a session {checked!r} already: close it, or choose another id")
         return checked
 
-    async def _add(self, options: SessionOptions, tools: Iterable[object], origin: Any, terms: "_Terms") -> Session:
+    async def recovery_report(self) -> RecoveryReport:
+        """What was found in the store when this host opened it, and what became of it."""
+        return self._recovery.report if self._recovery is not None else RecoveryReport()
+
+    async def _revive(
+        self, row: SessionRow, tools: list[object], terms: Terms, limits: SessionLimits | None
+    ) -> Session:
+        """A session as it was written down."""
+        doc = row.doc
+        options = SessionOptions(
+            id=row.id,
+            language=parse_language(doc["language"]),
+            limits=from_json(SessionLimits, doc["limits"]).narrowed_by(limits),
+            type_check=TypeCheck(doc["type_check"]),
+            title=doc["title"],
+            labels=doc["labels"],
+            durability=Durability(doc["durability"]),
+        )
+        return await self._add(options, tools, None, terms, row)
+
+    def _record_question(self, question: Question) -> None:
+        assert self._ledger is not None
+        row = approval_row(question)
+        if self._ledger.fences.get(row.session_id) is not None and not self._ledger.leaving:
+            self._ledger.store.write(Batch((Put(row),), self._ledger.fences.get(row.session_id)))
+
+    async def _add(
+        self,
+        options: SessionOptions,
+        tools: Iterable[object],
+        origin: Any,
+        terms: Terms,
+        kept: SessionRow | None = None,
+    ) -> Session:
         registry = ToolRegistry([*self._tools, *tools])
         # A tool that cannot be described is refused now, not in the middle of a run.
         capabilities = _by_name(registry)
@@ -286,6 +385,8 @@ class Cloister:
             snapshot_key=self._key,
             supervisor=self._supervisor,
             events=self._events,
+            ledger=self._ledger,
+            own_terms=terms.own,
         )
         seats = await self._room.seats(options.language)
         seats.engine.check_limits(options.limits)
@@ -294,33 +395,56 @@ class Cloister:
             grounds,
             seats,
             origin=origin,
+            kept=kept,
+            fork=partial(self._fork, grounds),
             on_close=self._forget,
         )
         if origin is not None:
             session.check_origin(origin)
+        return await self._register(session, options, kept)
+
+    async def _fork(self, grounds: Grounds, origin: Envelope, session_id: str | None) -> Session:
+        options = SessionOptions(
+            id=self._free_id(self._ids.new("ses_") if session_id is None else session_id),
+            language=origin.language,
+            limits=origin.limits,
+            type_check=self._type_check,
+            title=origin.title,
+            labels=origin.labels,
+            durability=self._durability,
+        )
+        # A tool that is registered with one of them is not registered with the other.
+        grounds = replace(grounds, tools=ToolRegistry(grounds.tools))
+        fork = partial(self._fork, grounds)
+        seats = await self._room.seats(options.language)
+        session = Session(options, grounds, seats, origin=origin, fork=fork, on_close=self._forget)
+        return await self._register(session, options, None)
+
+    async def _register(self, session: Session, options: SessionOptions, kept: SessionRow | None) -> Session:
         # Somebody may have taken the id while the engine started.
         self._free_id(options.id)
         self._sessions[options.id] = session
+        if self._ledger is not None and options.durability is not Durability.NONE:
+            try:
+                await self._enter(session, kept)
+            except BaseException:
+                del self._sessions[options.id]
+                raise
         return session
 
-
-@dataclass(frozen=True, slots=True)
-class _Terms:
-    """What one session is granted its tools under, beside what holds for all."""
-
-    policy: Policy
-    hooks: Hooks
-    secrets: MemorySecrets
+    async def _enter(self, session: Session, kept: SessionRow | None) -> None:
+        """From now on the session is in the store, and ours."""
+        assert self._ledger is not None
+        self._events.keep(session.id)
+        if kept is not None:
+            row = session.row(kept.image)
+            await self._ledger.store.write(Batch((Put(row),), self._ledger.fences.get(session.id)))
+        elif not await self._ledger.enter(session.id, session.first_writes()):
+            raise SessionExists(f"session {session.id!r} is open in another process")
 
 
 def _by_name(tools: ToolRegistry) -> dict[str, Capability]:
     return {tool.full_name: tool.capability for tool in tools}
-
-
-def _engine_version(language: Language) -> str:
-    from cloister.app.engines import make_engine
-
-    return make_engine(language, workers=1, require_confinement=False).version
 
 
 def _check_limits(limits: object) -> SessionLimits | None:

@@ -21,6 +21,10 @@ def make_engine(language: Language, *, workers: int | None, require_confinement:
             return QuickJSEngine(capacity=workers, require_confinement=require_confinement)
 
 
+def engine_version(language: Language) -> str:
+    return make_engine(language, workers=1, require_confinement=False).version
+
+
 class EngineRoom:
     """Owns the engines of one Cloister and the seats on them."""
 

@@ -5,7 +5,7 @@ namespace is then what it was before the cell, until the cell ends.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -41,10 +41,19 @@ class Sleeper:
     # held before such a cell is not known, so a wake that fails leaves it asleep where it was.
     kept: Mapping[str, Any] | None = None
     stale: bool = False
+    # Where its bytes are, while nobody has needed them.
+    load: Callable[[], Awaitable[bytes]] | None = None
+    # It began in another process: what happened to it there is on no tape.
+    recovered: bool = False
 
     @property
     def restored(self) -> bool:
         return self.kept is not None
+
+    @property
+    def off_tape(self) -> bool:
+        """Whether only bytes can say what it did to the namespace."""
+        return self.restored or self.recovered
 
     def is_only_waiting(self, gate: Gate) -> bool:
         """Whether there is nothing to wake it for: no question of it has been answered."""
@@ -124,6 +133,9 @@ class Driver:
 
     async def wake(self, sleeper: Sleeper, seated: Callable[[], None] | None = None) -> Drove:
         """Go on with a cell, in any free seat."""
+        if sleeper.load is not None:
+            sleeper.image = await sleeper.load()
+            sleeper.load = None
         berth = Berth(self._seats, self.namespace, sleeper.cell.bounds, sleeper.image)
         await berth.awake()
         if seated is not None:
@@ -220,7 +232,7 @@ class Driver:
                 drive = await runner.go_on(berth, cell)
             if isinstance(drive, Waiting) and self._is_stopping(cell):
                 drive = Ending(error=CLOSED, lost=True)
-            if isinstance(drive, Waiting) or (sleeper.restored and not drive.lost):
+            if isinstance(drive, Waiting) or (sleeper.off_tape and not drive.lost):
                 try:
                     sleeper.image = await berth.dump()
                 except EngineUnavailable:
@@ -243,7 +255,7 @@ class Driver:
         if drive.lost or cell.machine.state is CellState.TERMINATED:
             await berth.give_up()
         else:
-            if sleeper.restored:
+            if sleeper.off_tape:
                 # What came before it is on no tape: its end counts because it is in the bytes.
                 namespace.state = sleeper.image
                 namespace.tape.clear()

@@ -6,17 +6,18 @@ observer goes with it, not before: one that was dropped on the way has taken not
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from cloister.cells.driver import Driver, Sleeper
 from cloister.cells.order import Place
 from cloister.cells.runner import Cell
-from cloister.core.cell import CellInfo
+from cloister.core.cell import CellInfo, CellState
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import CellBusy
 from cloister.core.run import RunResult
+from cloister.core.value import Json
 from cloister.ports.clock import moment
 
 
@@ -24,6 +25,7 @@ class Life:
     __slots__ = (
         "_over",
         "began",
+        "begun",
         "cell",
         "created_ms",
         "detached",
@@ -34,12 +36,14 @@ class Life:
         "handed_over",
         "isolated",
         "max_output_bytes",
+        "number",
         "observer",
         "on_seated",
         "place",
         "result",
         "saved",
         "sleeper",
+        "snapshot",
         "task",
         "told",
         "unwatch",
@@ -53,10 +57,16 @@ class Life:
         self.created_ms = created_ms
         self.began = began
         self.ended_ms: int | None = None
+        # Done when it is written down that there is such a cell.
+        self.begun: Awaitable[object] | None = None
         # Whether it goes on without a caller: started by `exec`, or waited for with `wait`.
         self.detached = detached
         self.isolated = isolated
         self.max_output_bytes: int | None = None
+        # Its place among all cells of the session, if that is written down.
+        self.number = 0
+        # Of the wait that was written down last: the number of its last call, and the snapshot's id.
+        self.snapshot: tuple[int, str] | None = None
         # Whether the session's files have its output.
         self.saved = False
         self.place: Place | None = None
@@ -84,6 +94,12 @@ class Life:
     @property
     def ended(self) -> bool:
         return self.cell.machine.ended
+
+    @property
+    def merged(self) -> Mapping[str, Json]:
+        """What it stored that the session takes over: of one that was ended from outside, nothing."""
+        cell = self.cell
+        return cell.values.written if cell.machine.state in (CellState.COMPLETED, CellState.FAILED) else {}
 
     def seated(self) -> None:
         """It has a worker now."""
@@ -144,6 +160,8 @@ class Life:
         self.result = result
         self.ended_ms = now_ms
         self.sleeper = None
+        # What was made for the program holds on to this object, and it to that: left so, only the collector frees them.
+        self.cell.release()
         self.poke()
         if self._over is not None and not self._over.done():
             self._over.set_result(None)

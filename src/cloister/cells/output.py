@@ -113,6 +113,11 @@ class Output:
             since, self._taken = self._taken, len(self._entries)
             return _items(self._entries[since:])
 
+    def untaken(self) -> tuple[Mapping[str, Any], ...]:
+        """What `take` would give; it stays."""
+        with self._lock:
+            return _items(self._entries[self._taken :])
+
     def content(self) -> tuple[Mapping[str, Any], ...]:
         """All of it, taken or not."""
         if not self._entries:

@@ -7,7 +7,7 @@ person's answer, the drive ends in `Waiting`: whoever holds the cell puts it to 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -72,8 +72,14 @@ class Cell:
     values: CellValues = field(default_factory=lambda: CellValues({}))
     helper: Helper = no_helper
     machine: Machine = field(default_factory=Machine)
+    # Has the suspended program's bytes written down, before any of its calls is made.
+    keep: Callable[[bytes], Awaitable[object]] | None = None
     # Hears of what happens to the cell: the kind of the event and what there is to say.
     tell: Tell = _unheard
+
+    def release(self) -> None:
+        """The program is over: nobody speaks to it, or for it, any more."""
+        self.tell, self.helper, self.keep = _unheard, no_helper, None
 
     @property
     def caller(self) -> Caller:
@@ -204,6 +210,14 @@ class Runner:
                 for call in step.calls:
                     cell.pending[call.number] = call
                 cell.machine.move(Move.SUSPEND)
+                if cell.keep is not None:
+                    try:
+                        async with self._turnstile:
+                            image = await berth.dump()
+                    except EngineUnavailable:
+                        self._crashed = True
+                        return self._out_of_time(cell)
+                    cell.keep(image)
                 if self._nap is not None:
                     self._nap.begin()
                 try:

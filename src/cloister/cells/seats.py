@@ -7,7 +7,7 @@ Those who find every seat busy wait in line, and are served in turn, session by 
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from cloister.cells.line import FairLine
@@ -36,6 +36,8 @@ class Namespace:
         # Whether anybody will need it when its cell is over.
         self.lasting = lasting
         self.state = state
+        # Where the bytes are, while nobody has needed them.
+        self.load: Callable[[], Awaitable[bytes | None]] | None = None
         self.tape = Tape()
         self.interpreter: Interpreter | None = None
         # Set while the namespace is being put to bytes by somebody who needs its seat.
@@ -54,6 +56,7 @@ class Seats:
 
     async def take(self, namespace: Namespace) -> Interpreter:
         """A live interpreter for `namespace`, which from now on is in use: `leave` or `lose` it."""
+        await self._load(namespace)
         self._idle.pop(id(namespace), None)
         while namespace.leaving is not None:
             await asyncio.shield(namespace.leaving)
@@ -184,6 +187,7 @@ class Seats:
 
     async def save(self, namespace: Namespace) -> bytes | None:
         """The namespace as bytes, up to date. None for one that never ran anything."""
+        await self._load(namespace)
         if len(namespace.tape):
             await self.take(namespace)
             try:
@@ -194,6 +198,11 @@ class Seats:
                 await self.take(namespace)
             await self.leave(namespace)
         return namespace.state
+
+    async def _load(self, namespace: Namespace) -> None:
+        if namespace.load is not None:
+            namespace.state = await namespace.load()
+            namespace.load = None
 
     async def _save(self, namespace: Namespace) -> None:
         interpreter = namespace.interpreter

@@ -37,19 +37,9 @@ class _Lobby:
 
     def _start(self, life: Life, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._inside += 1
-        inside = True
-
-        def leave(_: object = None) -> None:
-            nonlocal inside
-            if inside:
-                inside = False
-                self._left()
-
-        life.on_seated = leave
+        # Told when it has a worker, or has ended without one: once.
+        life.on_seated = self._left
         life.start(work())
-        assert life.task is not None
-        # One that ends in line, cancelled or refused, was never seated.
-        life.task.add_done_callback(leave)
 
     def _left(self) -> None:
         self._inside -= 1
@@ -79,6 +69,20 @@ class Supervisor:
         """Raises `QueueFull` when there are too many already."""
         self.check_room()
         self._lives.add(life)
+
+    def check_session(self, owner: str, *, isolated: int | None, line: int) -> None:
+        """Raises `QueueFull` when a session with so many isolated cells may have no more; or, if that is None, one with
+        such a line, whose turn it is included."""
+        if isolated is not None and isolated >= self.limits.max_isolated:
+            raise QueueFull(
+                f"session {owner!r} has {isolated} isolated cells already, and may have no more",
+                hint="wait for some of them, or terminate them",
+            )
+        if isolated is None and line > self.limits.max_queued:
+            raise QueueFull(
+                f"session {owner!r} has {line - 1} cells in line already, and may have no more",
+                hint="wait for some of them, or terminate them; isolated cells need no line",
+            )
 
     def check_room(self) -> None:
         if self._closed:

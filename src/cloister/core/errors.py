@@ -21,6 +21,11 @@
     │   └── SnapshotCapabilityMismatch  SNAPSHOT_CAPABILITY_MISMATCH
     ├── ApprovalNotFound                APPROVAL_NOT_FOUND
     ├── ApprovalClosed                  APPROVAL_CLOSED: decided, expired or cancelled already
+    ├── StoreError                      (abstract)
+    │   ├── StoreUnavailable            STORE_UNAVAILABLE: disk full, read-only, server gone
+    │   ├── StoreUnusable               STORE_UNUSABLE: another program's, a newer version's, damaged
+    │   ├── StoreConflict               STORE_CONFLICT: something is not as the writer thought
+    │   └── LeaseLost                   LEASE_LOST: the session belongs to another owner by now
     ├── ConfinementUnavailable          CONFINEMENT_UNAVAILABLE
     └── EngineUnavailable               ENGINE_UNAVAILABLE: no worker can be started
 
@@ -119,6 +124,26 @@ class ApprovalNotFound(CloisterError, LookupError):
 
 class ApprovalClosed(CloisterError):
     code = "APPROVAL_CLOSED"
+
+
+class StoreError(CloisterError):
+    """A store that cannot do what was asked; the subclasses say why."""
+
+
+class StoreUnavailable(StoreError):
+    code = "STORE_UNAVAILABLE"
+
+
+class StoreUnusable(StoreError):
+    code = "STORE_UNUSABLE"
+
+
+class StoreConflict(StoreError):
+    code = "STORE_CONFLICT"
+
+
+class LeaseLost(StoreError):
+    code = "LEASE_LOST"
 
 
 class ConfinementUnavailable(CloisterError):

@@ -59,6 +59,7 @@ class ApprovalDesk:
         ttl_ms: int | None = None,
         emit: Emit | None = None,
         heard: Heard = always_heard,
+        record: Callable[[Question], None] | None = None,
         most_kept: int = MOST_KEPT,
     ) -> None:
         self._clock = clock
@@ -67,6 +68,8 @@ class ApprovalDesk:
         self._ttl_ms = checked_ttl(ttl_ms)
         self._emit = emit
         self._heard = heard
+        # Told of each question as it is from now on, before anybody else.
+        self._record = record
         self._asked = 0
         # Pending, or allowed and not used yet.
         self._open: dict[str, Question] = {}
@@ -107,6 +110,7 @@ class ApprovalDesk:
         self._asked += 1
         question = Question(self._asked, approval, terms, arguments_digest, len(written), expires_ms)
         self._open[approval.id] = question
+        self._note(question)
         self._tell("approval.required", approval)
         # A listener may have answered already.
         if self._inquiries is not None and question.pending:
@@ -163,6 +167,8 @@ class ApprovalDesk:
             self._cancel(question)
             return False
         self._shut(question)
+        question.used = True
+        self._note(question)
         return True
 
     def cancel(self, approval_ids: Iterable[str]) -> None:
@@ -249,6 +255,22 @@ class ApprovalDesk:
             and (session_id is None or question.approval.session_id == session_id)
         ]
 
+    def restore(self, question: Question) -> None:
+        """A question of another process, as it was there. One that allows for good does so here."""
+        approval = question.approval
+        self._asked = max(self._asked, question.number)
+        if approval.decision is Decision.ALLOW_ALWAYS:
+            rule = Rule.compile(approval.rule, what="the rule of the decision") if approval.rule is not None else None
+            self._grant(question, rule)
+        if approval.state is ApprovalState.PENDING or (approval.state is ApprovalState.ALLOWED and not question.used):
+            self._open[approval.id] = question
+        else:
+            self._closed.add(question)
+
+    def _note(self, question: Question) -> None:
+        if self._record is not None:
+            self._record(question)
+
     # -- finding -------------------------------------------------------------------------------------------------
 
     def _look(self, approval_id: str) -> Question | None:
@@ -279,6 +301,7 @@ class ApprovalDesk:
         question.approval = approval
         if approval.state is not ApprovalState.ALLOWED:
             self._shut(question)
+        self._note(question)
         question.stop_answering()
         question.wake()
         self._tell(kind, approval)

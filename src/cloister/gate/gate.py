@@ -14,7 +14,9 @@ any stage is an error that the program can catch, and is on record. Knows no eng
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from cloister.core.approval import Approval, ApprovalState
 from cloister.core.call import CallStatus
@@ -113,6 +115,9 @@ class Gate:
 
     async def _answered(self, asked: Asked, passage: Passage) -> Passed:
         tool = passage.tool = resolve(self._registry, passage.name)
+        if passage.bound is None:
+            # It was asked about in another process.
+            await self._binder.rebind(passage, tool, passage.arguments, passage.size)
         if self._desk.use(asked.approval.id, self._question(passage, tool)):
             self._check_denied(passage, tool)
             return await self._execution.carry_out(passage, tool)
@@ -146,6 +151,19 @@ class Gate:
             # Closed so long ago that the desk has forgotten it.
             return replace(asked.approval, state=ApprovalState.CANCELLED)
 
+    def ask_again(self, call: Call, caller: Caller, kept: Mapping[str, Any]) -> Asked | None:
+        """A call that a person was asked about before this process began, as `Asked.to_json` kept it. None if nobody
+        knows of the question any more."""
+        try:
+            approval = self._desk.get(kept["approval_id"])
+        except ApprovalNotFound:
+            return None
+        passage = Passage(call, kept["call_id"], caller, arguments=kept["arguments"], size=kept["size"])
+        passage.tool = self._registry.get(call.name)
+        passage.request_digest, passage.notes = kept["request_digest"], kept["notes"]
+        passage.has_secrets = bool(self._handles.find(passage.arguments))
+        return Asked(passage, approval, passage.record(CallStatus.APPROVAL_PENDING))
+
     def withdraw(self, asked: Asked) -> Outcome:
         """Nobody waits for the answer any more."""
         self._desk.cancel([asked.approval.id])
@@ -174,7 +192,7 @@ class Gate:
         if entry is not None and entry.settled is not None and entry.settled.status is not CallStatus.UNKNOWN:
             return self._replayed(call, caller, entry, entry.settled)
         tool = self._registry.get(call.name)
-        if tool is None or tool.idempotent:
+        if tool is None or tool.idempotent or (entry is None and self._journal.remembers_all):
             return None
         error = ErrorObject(
             Code.OUTCOME_UNKNOWN,

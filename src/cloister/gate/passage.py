@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from cloister.core.approval import Approval
 from cloister.core.call import CallStatus, ExternalCallRecord
@@ -95,6 +95,18 @@ class Asked:
     passage: Passage
     approval: Approval
     record: ExternalCallRecord
+
+    def to_json(self) -> dict[str, Any]:
+        """What must be kept beside the call to go on with it in another process."""
+        passage = self.passage
+        return {
+            "approval_id": self.approval.id,
+            "call_id": passage.call_id,
+            "arguments": passage.arguments,
+            "size": passage.size,
+            "request_digest": passage.request_digest,
+            "notes": dict(passage.notes),
+        }
 
 
 Passed: TypeAlias = Outcome | Asked

@@ -20,6 +20,8 @@ class Question:
     # About how many bytes the arguments take.
     size: int
     expires_ms: int | None
+    # An answer counts once.
+    used: bool = False
     # The approver at work.
     answering: "asyncio.Task[None] | None" = None
     # Of those who wait for something to happen.

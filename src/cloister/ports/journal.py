@@ -78,6 +78,11 @@ class Entry:
 
 
 class Journal(Protocol):
+    @property
+    def remembers_all(self) -> bool:
+        """Whether a call that has no entry here was never made: nothing is forgotten, not even by a new process."""
+        ...
+
     async def intend(self, intent: Intent) -> None:
         """Before the tool is called. Raises `InvalidInput` for what the key does not allow."""
         ...

@@ -7,42 +7,42 @@ has read its end. `run` drives its cell in the caller's own task; `exec` leaves 
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from cloister.cells.answers import answers
 from cloister.cells.cut import bytes_for
-from cloister.cells.driver import CLOSED, Driver, Ended, Sleeper, decide
+from cloister.cells.driver import CLOSED, Ended, Sleeper, decide
 from cloister.cells.life import Life
 from cloister.cells.order import Order, Place
-from cloister.cells.output import Kind, Output
-from cloister.cells.runner import Cell, Ending
+from cloister.cells.runner import Ending
 from cloister.cells.seats import Namespace
-from cloister.cells.state import Machine, Move
-from cloister.cells.tape import Recording
-from cloister.cells.values import CellValues
+from cloister.cells.state import Move
 from cloister.core.cell import CellInfo, CellState, Observation
 from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject
-from cloister.core.errors import CellBusy, CellNotFound, CloisterError, InvalidInput, QueueFull, SessionClosed
+from cloister.core.digest import digest_bytes
+from cloister.core.errors import (
+    CellBusy,
+    CellNotFound,
+    CloisterError,
+    InvalidInput,
+    SessionClosed,
+    StoreError,
+)
 from cloister.core.limits import SessionLimits
 from cloister.core.run import RunResult
 from cloister.core.wire import to_json
-from cloister.gate import Budget
-from cloister.ports.engine import Catalog, Program
-from cloister.sessions.asleep import put_to_sleep, wake
+from cloister.ports.engine import Program
+from cloister.ports.rows import CellRow
+from cloister.sessions.asleep import put_to_sleep
+from cloister.sessions.making import Listener, Load, Making
 from cloister.sessions.observing import Teller
 from cloister.sessions.results import Reporter
 from cloister.sessions.setting import Setting
 from cloister.sessions.watch import Watch
 
 log = logging.getLogger("cloister.sessions")
-Listener = Callable[[Kind, str], None]
-_NO_CATALOG = Catalog()
-# Of a cell that has not started, which cannot store anything.
-_NO_VALUES = CellValues({})
 _TERMINATED = ErrorObject(Code.CANCELLED, "the cell was terminated", "run it again if it should go on")
 
 
@@ -58,7 +58,8 @@ class Cells:
         self._teller = Teller(setting.files)
         self.watch = Watch(self._teller, setting.desk, read=self._read, detach=self.detach)
         self.order = Order()
-        self.driver = self._driver(namespace)
+        self._making = Making(setting)
+        self.driver = self._making.driver(namespace)
         self._lives: dict[str, Life] = {}
         self._isolated = 0
         # The cell whose turn it is in the namespace.
@@ -71,60 +72,15 @@ class Cells:
         self, program: Program, bounds: SessionLimits, listener: Listener | None, *, detached: bool, isolated: bool
     ) -> Life:
         """A cell that nobody knows of yet."""
-        setting = self._setting
-        now_ms = self._clock.now_ms()
-        cell = Cell(
-            id=setting.ids.new("cel_"),
-            program=program,
-            # What it finds when it starts is not known yet: see `_started`.
-            recording=Recording(program, _NO_CATALOG, now_ms),
-            output=Output(bounds.max_stdout_bytes, listener, setting.handles.redactor()),
-            bounds=bounds,
-            budget=Budget(bounds.max_external_calls, bounds.max_external_calls),
-            wall_left_ms=bounds.wall_ms,
-            cpu_left_ms=bounds.cpu_ms,
-            values=_NO_VALUES,
-        )
-        driver = self.driver
-        if isolated:
-            seed = int.from_bytes(os.urandom(7), "big")
-            limits = setting.limits
-            driver = self._driver(Namespace(limits, seed, owner=setting.session_id, lasting=False))
-        return self._live(cell, driver, now_ms, detached=detached, isolated=isolated)
-
-    def _live(self, cell: Cell, driver: Driver, now_ms: int, *, detached: bool, isolated: bool = False) -> Life:
-        began = self._clock.monotonic()
-        life = Life(cell, driver, created_ms=now_ms, began=began, detached=detached, isolated=isolated)
-        cell.tell = partial(self._tell, life)
-        return life
-
-    def _equip(self, life: Life) -> None:
-        """Give the program its helpers."""
-        cell, loop = life.cell, asyncio.get_running_loop()
-
-        def notify(said: str) -> None:
-            loop.call_soon_threadsafe(self._notified, life, said)
-
-        def hand_over() -> None:
-            loop.call_soon_threadsafe(life.hand_over)
-
-        cell.helper = answers(cell.output, cell.values, notify, hand_over)
+        return self._making.new(program, bounds, self.driver, listener, detached=detached, isolated=isolated)
 
     def admit(self, life: Life) -> None:
         """Take a cell in and have it driven when its turn comes. Raises `QueueFull` and changes nothing."""
-        limits, owner = self._supervisor.limits, self._setting.session_id
-        if life.isolated and self._isolated >= limits.max_isolated:
-            raise QueueFull(
-                f"session {owner!r} has {self._isolated} isolated cells already, and may have no more",
-                hint="wait for some of them, or terminate them",
-            )
-        if not life.isolated and not self.order.free and len(self.order) >= limits.max_queued:
-            raise QueueFull(
-                f"session {owner!r} has {len(self.order)} cells in line already, and may have no more",
-                hint="wait for some of them, or terminate them; isolated cells need no line",
-            )
+        owner, line = self._setting.session_id, 0 if self.order.free else len(self.order) + 1
+        self._supervisor.check_session(owner, isolated=self._isolated if life.isolated else None, line=line)
         self._supervisor.admit(life)
         self._lives[life.id] = life
+        self._setting.enlist(life)
         if life.isolated:
             self._isolated += 1
             self._ready(life)
@@ -135,7 +91,10 @@ class Cells:
     def _called(self, life: Life) -> None:
         # The session may have gone back to a snapshot while the cell stood in line.
         self.front, life.driver = life, self.driver
-        self._ready(life)
+        if life.sleeper is not None:
+            self._wait_for_people(life)
+        else:
+            self._ready(life)
 
     def _ready(self, life: Life) -> None:
         if self._closed:
@@ -155,6 +114,7 @@ class Cells:
             raise SessionClosed(f"session {self._setting.session_id!r} is closed")
         life.place, self.front, life.driver = place, life, self.driver
         self._lives[life.id] = life
+        self._setting.enlist(life)
         try:
             return await self._attend(life)
         except BaseException:
@@ -200,7 +160,7 @@ class Cells:
 
     async def _tend(self, life: Life) -> None:
         """Drive a cell that goes on by itself, in its own task. Whatever happens, it ends or sleeps."""
-        life.driven = True
+        life.driven, waiting = True, life.on_seated
         try:
             asleep = await self._drive(life)
         except asyncio.CancelledError:
@@ -214,6 +174,10 @@ class Cells:
         else:
             if asleep:
                 self._wait_for_people(life)
+        finally:
+            # One that was cancelled or refused in line never had a worker; one that slept may stand in line again.
+            if life.on_seated is waiting:
+                life.seated()
 
     async def _drive(self, life: Life) -> bool:
         """Until it ends; True when it sleeps and only a person's answer can wake it."""
@@ -231,6 +195,12 @@ class Cells:
             if drove.kept is not None:
                 drove.kept = put_to_sleep(life.cell)
             life.sleeper = drove
+            if life.cell.keep is not None:
+                # Once more, with the questions that were asked: nobody is told of them before.
+                try:
+                    await life.cell.keep(drove.image)
+                except StoreError as error:
+                    log.error("that cell %s waits for a person could not be written down: %s", life.id, error)
             return True
         if drove.ending.lost and sleeper is not None and sleeper.kept is not None:
             # The last bytes are those of the sleeping cell: the session is asleep there again.
@@ -238,18 +208,34 @@ class Cells:
             self._end(life, drove)
             self.lay_asleep(sleeper.kept, sleeper.image, place)
         else:
-            self._end(life, drove)
+            await self._finish(life, drove)
         return False
 
+    async def _finish(self, life: Life, ended: Ended) -> None:
+        """The program has ended: its end is written down before anybody is told."""
+        keeper, setting = self._setting.keeper, self._setting
+        if keeper is None or setting.row is None or not life.number:
+            self._end(life, ended)
+            return
+        result = self._result(life, ended)
+        try:
+            row, image = None, None
+            if not life.isolated:
+                image = await self._seats.save(life.driver.namespace)
+                row = setting.row(digest_bytes(image) if image is not None else None)
+            merged = life.merged
+            written = setting.values.rows(setting.session_id, merged)
+            await keeper.ended(life, result, row, image, written, self._setting.moment(merged))
+        except StoreError as error:
+            log.error("the end of cell %s could not be written down: %s", life.id, error)
+            self._end(life, _interrupted(f"how the cell ended could not be written down: {error.message}"))
+        else:
+            self._end(life, ended, result)
+
     def _started(self, life: Life) -> None:
-        """It has a worker: what it finds is what there is now, after all that ran before it."""
         life.seated()
-        setting, cell = self._setting, life.cell
-        cell.values = setting.values.for_cell()
-        cell.recording.values = cell.values.view
-        cell.recording.catalog = setting.catalog()
-        cell.recording.now_ms = self._clock.now_ms()
-        self._equip(life)
+        self._making.start(life)
+        setting = self._setting
         if setting.events.heard(setting.session_id):
             self._tell(life, "cell.started", {"isolated": life.isolated})
 
@@ -341,6 +327,7 @@ class Cells:
             life.task.cancel()
             if not life.driven:
                 # A task that is cancelled before its first step never takes one.
+                life.seated()
                 self._end(life, self._halted(life))
         elif life.detached or life.sleeper is not None:
             self._end(life, self._halted(life))
@@ -355,18 +342,26 @@ class Cells:
             return life.driver.terminate(life.sleeper, why)
         return Ended(Ending(error=why, lost=life.driven and not life.isolated))
 
-    def _end(self, life: Life, ended: Ended) -> None:
-        """The one place where a cell ends, however it came."""
-        cell, machine = life.cell, life.cell.machine
-        self._unwatch(life)
-        if machine.state is CellState.TERMINATED and ended.ending.error is None:
+    def _result(self, life: Life, ended: Ended) -> RunResult:
+        if life.cell.machine.state is CellState.TERMINATED and ended.ending.error is None:
             # Its program ended while it was being stopped. That does not count, and the namespace is as before.
             ended = self._halted(life)
         forgotten, life.driver.namespace.forgotten = life.driver.namespace.forgotten, 0
+        return self._reporter.ended(life.cell, ended, self._since(life), cells_forgotten=forgotten)
+
+    def _end(self, life: Life, ended: Ended, result: RunResult | None = None) -> None:
+        """The one place where a cell ends, however it came."""
+        cell, machine = life.cell, life.cell.machine
+        self._unwatch(life)
         decide(cell, ended.ending)
-        result = self._reporter.ended(cell, ended, self._since(life), cells_forgotten=forgotten)
-        if cell.values.written and machine.state in (CellState.COMPLETED, CellState.FAILED):
-            self._setting.values.merge(cell.values.written)
+        keeper = self._setting.keeper
+        if result is None:
+            result = self._result(life, ended)
+            if keeper is not None and life.number and not self._setting.leaving():
+                # Ended from outside: nobody need wait until that is written down.
+                keeper.ended(life, result)
+        if merged := life.merged:
+            self._setting.values.merge(merged)
         life.end(result, self._clock.now_ms())
         self._teller.finished(life)
         if self._setting.events.heard(self._setting.session_id):
@@ -380,8 +375,9 @@ class Cells:
             self._supervisor.ended(life, lambda: self._reap(life))
         if self.front is life:
             self.front = None
-        if life.place is not None:
-            self.order.leave(life.place)
+        place, life.place = life.place, None
+        if place is not None:
+            self.order.leave(place)
 
     def _drop(self, life: Life) -> None:
         """A cell that goes with its caller, unread."""
@@ -394,6 +390,8 @@ class Cells:
         """Somebody knows its end: nobody need keep it."""
         if self._lives.get(life.id) is life:
             del self._lives[life.id]
+            if self._setting.keeper is not None and life.number and not self._setting.leaving():
+                self._setting.keeper.read(life)
         self._supervisor.read(life)
 
     def _reap(self, life: Life) -> None:
@@ -401,7 +399,6 @@ class Cells:
         self._tell(life, "cell.reaped")
 
     def stop(self) -> None:
-        """Nothing starts or goes on any more."""
         self._closed = True
         self.driver.stop()
 
@@ -427,14 +424,13 @@ class Cells:
     def lay_asleep(self, kept: Mapping[str, Any], image: bytes, place: Place | None = None) -> None:
         """A cell that came with a snapshot of the session: it sleeps here until it is taken up. `place` has the turn
         already."""
-        setting = self._setting
-        now_ms = self._clock.now_ms()
-        most_ms = self._supervisor.limits.cell_wall_ms
-        cell = wake(kept, setting.catalog(), setting.limits, now_ms, setting.handles.redactor(), most_ms)
-        cell.machine = Machine(CellState.ASLEEP)
-        life = self._live(cell, self.driver, now_ms, detached=False)
-        self._equip(life)
-        life.sleeper = Sleeper(cell, image, kept=kept)
+        life = self._making.from_snapshot(kept, image, self.driver)
+        self._setting.enlist(life)
+        if life.cell.keep is not None:
+            life.cell.keep(image)
+        self._lay(life, place)
+
+    def _lay(self, life: Life, place: Place | None = None) -> None:
         self._lives[life.id] = life
         self.front = life
         # Whatever else waits for its turn waits for this one to be taken up.
@@ -442,6 +438,28 @@ class Cells:
         if place is None:
             self.order.enter(life.place)
         self.order.fall_asleep()
+
+    def take_up(self, row: CellRow, load: Load) -> str:
+        """A cell of another process, as it was written down there; what becomes of it."""
+        life = self._making.from_row(row, load, self.driver)
+        self._lives[life.id] = life
+        if life.result is not None:
+            self._supervisor.ended(life, lambda: self._reap(life))
+            return "ended"
+        self._setting.keep(life)
+        if not life.detached:
+            self._lay(life)
+            return "sleeps"
+        self._supervisor.admit(life)
+        if life.isolated:
+            self._isolated += 1
+            self._wait_for_people(life) if life.sleeper is not None else self._ready(life)
+        else:
+            life.place = Place(lambda: self._called(life))
+            self.order.enter(life.place)
+        if life.sleeper is None:
+            return "begins"
+        return "waits" if life.sleeper.is_only_waiting(self._gate) else "goes on"
 
     async def start_over(self, namespace: Namespace, origin: Callable[[Place], bool]) -> None:
         """Give up what the session held, and whatever sleeps on it. `origin` fills it anew, and says whether what it
@@ -458,7 +476,7 @@ class Cells:
         try:
             self.order.wake()
             await self._seats.lose(self.driver.namespace)
-            self.driver = self._driver(namespace)
+            self.driver = self._making.driver(namespace)
             taken = origin(place)
         finally:
             if not taken:
@@ -471,18 +489,8 @@ class Cells:
 
     # -- inside ----------------------------------------------------------------------------------------------
 
-    def _driver(self, namespace: Namespace) -> Driver:
-        nap = self._supervisor.limits.hibernate_after_ms
-        return Driver(self._seats, namespace, self._gate, self._clock, self._setting.type_check, nap)
-
-    def _notified(self, life: Life, said: str) -> None:
-        redactor = self._setting.handles.redactor()
-        self._tell(life, "cell.notified", {"message": redactor.text(said) if redactor else said})
-
     def _tell(self, life: Life, kind: str, data: Mapping[str, Any] | None = None) -> None:
-        owner = self._setting.session_id
-        if self._setting.events.heard(owner):
-            self._setting.events.emit(kind, owner, {"cell_id": life.id, **(data or {})})
+        self._setting.tell(life, kind, data)
 
     def _since(self, life: Life) -> float:
         return round((self._clock.monotonic() - life.began) * 1000, 3)

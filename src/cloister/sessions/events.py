@@ -1,63 +1,127 @@
 """Events on their way to whoever listens: numbered, stamped, and never in anybody's way.
 
-Nothing is made of an event that nobody hears. A reader that is slow has a bounded line of its own: it misses the
-oldest, and is told how many; no cell ever waits for it.
+Those of a session that is written down go into the store's log first, many at a time, and get their numbers there. Of
+all others nothing is made unless somebody hears it. A reader that is slow has a bounded line of its own: what it missed
+is read from the log, or, where there is none, it is told how many it missed. No cell ever waits for it.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
-from cloister.core.errors import InvalidInput
+from cloister.core.errors import InvalidInput, StoreError
 from cloister.core.event import Event
 from cloister.ports.clock import Clock, moment
+from cloister.ports.rows import Append, EventRow
 
 log = logging.getLogger("cloister.sessions")
 EventListener: TypeAlias = Callable[[Event], None]
 _MOST_UNREAD = 10_000
+_PAGE = 500
+
+
+class EventLog:
+    """The log of a store, as events need it: `append` gives them their numbers, `read` finds them again."""
+
+    def __init__(
+        self,
+        append: Callable[[Sequence[Append]], Awaitable[tuple[int, ...]]],
+        read: Callable[[str, int, int], Awaitable[Sequence[EventRow]]],
+    ) -> None:
+        self.append = append
+        self.read = read
 
 
 class Events:
     """The events of all sessions of a host. Event loop only."""
 
-    def __init__(self, clock: Clock, listener: EventListener | None = None) -> None:
+    def __init__(self, clock: Clock, listener: EventListener | None = None, event_log: EventLog | None = None) -> None:
         if listener is not None and not callable(listener):
             raise InvalidInput(f"on_event is a function that takes an event, not {type(listener).__name__}")
         self._clock = clock
         self._listener = listener
+        self._log = event_log
         self._seq = 0
         self._streams: dict[str, set[EventStream]] = {}
+        # Sessions whose events are written down.
+        self._kept: set[str] = set()
+        # On their way into the log, in order.
+        self._unwritten: list[Append] = []
+        self._writing: asyncio.Future[None] | None = None
 
     def heard(self, session_id: str) -> bool:
-        """Whether anybody listens to that session."""
-        return self._listener is not None or session_id in self._streams
+        """Whether anybody listens to that session, now or later."""
+        return self._listener is not None or session_id in self._streams or session_id in self._kept
+
+    def keep(self, session_id: str) -> None:
+        """From now on its events are written down."""
+        if self._log is not None:
+            self._kept.add(session_id)
 
     def emit(self, kind: str, session_id: str, data: Mapping[str, Any]) -> None:
         if not self.heard(session_id):
             return
+        now_ms = self._clock.now_ms()
+        if session_id in self._kept:
+            self._unwritten.append(Append(session_id, kind, now_ms, data))
+            if self._writing is None:
+                self._writing = asyncio.ensure_future(self._write())
+            return
         self._seq += 1
-        event = Event(self._seq, kind, session_id, moment(self._clock.now_ms()), data)
-        for stream in self._streams.get(session_id, ()):
+        self._deliver(Event(self._seq, kind, session_id, moment(now_ms), data))
+
+    async def flush(self) -> None:
+        """Returns when all that was told so far is written down."""
+        while self._writing is not None:
+            await asyncio.wait([self._writing])
+
+    def subscribe(self, session_id: str, *, since: int | None = None, most_unread: int = _MOST_UNREAD) -> "EventStream":
+        """What happens in that session from now on; or since the event of that number, as far as it is in the log."""
+        read = partial(self._page, self._log, session_id) if self._log and session_id in self._kept else None
+        stream = EventStream(session_id, most_unread, self._leave, read, since)
+        self._streams.setdefault(session_id, set()).add(stream)
+        return stream
+
+    async def _page(self, source: EventLog, session_id: str, after: int) -> Sequence[Event]:
+        await self.flush()
+        return [_event(row) for row in await source.read(session_id, after, _PAGE)]
+
+    def close(self, session_id: str) -> None:
+        """The session is over: its readers come to their end."""
+        self._kept.discard(session_id)
+        for stream in self._streams.pop(session_id, ()):
+            stream.end()
+
+    def _deliver(self, event: Event) -> None:
+        for stream in self._streams.get(event.session_id, ()):
             stream.push(event)
         if self._listener is not None:
             try:
                 self._listener(event)
             # Containment: a listener is the host's; no call may fail because it does.
             except Exception:
-                log.exception("the listener of events failed on %s", kind)
+                log.exception("the listener of events failed on %s", event.kind)
 
-    def subscribe(self, session_id: str, *, most_unread: int = _MOST_UNREAD) -> "EventStream":
-        """What happens in that session from now on."""
-        stream = EventStream(session_id, most_unread, self._leave)
-        self._streams.setdefault(session_id, set()).add(stream)
-        return stream
-
-    def close(self, session_id: str) -> None:
-        """The session is over: its readers come to their end."""
-        for stream in self._streams.pop(session_id, ()):
-            stream.end()
+    async def _write(self) -> None:
+        """All that has gathered, as often as something has. What cannot be written is told to nobody."""
+        assert self._log is not None
+        try:
+            while self._unwritten:
+                # What is told in the same moment goes along.
+                await asyncio.sleep(0)
+                some, self._unwritten = self._unwritten, []
+                try:
+                    numbers = await self._log.append(some)
+                except StoreError as error:
+                    log.error("%d events could not be written down: %s", len(some), error)
+                    continue
+                for seq, one in zip(numbers, some, strict=True):
+                    self._deliver(Event(seq, one.kind, one.session_id, moment(one.at_ms), one.doc))
+        finally:
+            self._writing = None
 
     def _leave(self, stream: "EventStream") -> None:
         left = self._streams.get(stream.session_id)
@@ -70,11 +134,24 @@ class Events:
 class EventStream:
     """`async for event in session.events()`. Ends with the session; `aclose` ends it before."""
 
-    def __init__(self, session_id: str, most_unread: int, on_close: Callable[["EventStream"], None]) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        most_unread: int,
+        on_close: Callable[["EventStream"], None],
+        read: Callable[[int], Awaitable[Sequence[Event]]] | None = None,
+        since: int | None = None,
+    ) -> None:
         self.session_id = session_id
         self._unread: deque[Event] = deque(maxlen=most_unread)
         self._missed = 0
         self._on_close = on_close
+        self._read = read
+        # The number of the last event that the reader has; None until it has one.
+        self._last = since
+        # From the log, before what comes by itself.
+        self._found: deque[Event] = deque()
+        self._behind = since is not None
         self._ended = False
         self._waiter: asyncio.Future[None] | None = None
 
@@ -92,7 +169,17 @@ class EventStream:
         return self
 
     async def __anext__(self) -> Event:
-        while not self._unread:
+        while True:
+            if self._missed and self._read is not None and self._last is not None:
+                # Whatever came by itself is in the log too.
+                self._missed, self._behind = 0, True
+            if self._behind and not self._found:
+                await self._catch_up()
+            event = self._next()
+            if event is not None:
+                return event
+            if self._behind:
+                continue
             if self._ended:
                 raise StopAsyncIteration
             if self._waiter is not None:
@@ -102,11 +189,6 @@ class EventStream:
                 await self._waiter
             finally:
                 self._waiter = None
-        if self._missed:
-            missed, self._missed = self._missed, 0
-            first = self._unread[0]
-            return Event(first.seq - 1, "events.missed", self.session_id, first.at, {"count": missed})
-        return self._unread.popleft()
 
     async def aclose(self) -> None:
         self._on_close(self)
@@ -118,6 +200,34 @@ class EventStream:
     async def __aexit__(self, *exc: object) -> None:
         await self.aclose()
 
+    async def _catch_up(self) -> None:
+        """A page of the log. When there is no more, what came meanwhile by itself goes on where it ends."""
+        assert self._read is not None
+        page = await self._read(self._last or 0)
+        self._found.extend(page)
+        self._behind = bool(page)
+
+    def _next(self) -> Event | None:
+        if self._found:
+            event = self._found.popleft()
+            self._last = event.seq
+            return event
+        while self._unread and not self._behind:
+            if self._missed:
+                missed, self._missed = self._missed, 0
+                first = self._unread[0]
+                return Event(first.seq - 1, "events.missed", self.session_id, first.at, {"count": missed})
+            event = self._unread.popleft()
+            # It may have been read from the log before it came by itself.
+            if self._last is None or event.seq > self._last:
+                self._last = event.seq
+                return event
+        return None
+
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+def _event(row: EventRow) -> Event:
+    return Event(row.seq, row.kind, row.session_id, moment(row.at_ms), row.doc)

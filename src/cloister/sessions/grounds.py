@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cloister.cells.supervisor import Supervisor
+from cloister.core.durability import Durability
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 from cloister.gate import Hooks, Policy, Wiring
 from cloister.ports.engine import TypeCheck
 from cloister.ports.secrets import SecretProvider
 from cloister.sessions.events import Events
+from cloister.sessions.ledger import Ledger
 from cloister.tools.catalog import CatalogCache
 from cloister.tools.registry import ToolRegistry
 
@@ -22,6 +24,7 @@ class SessionOptions:
     type_check: TypeCheck = TypeCheck.WARN
     title: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    durability: Durability = Durability.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +40,6 @@ class Grounds:
     snapshot_key: Callable[[], bytes]
     supervisor: Supervisor
     events: Events
+    ledger: Ledger | None = None
+    # Whether any of this was given to this session alone: who goes on with it elsewhere must be given it again.
+    own_terms: bool = False

@@ -5,6 +5,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+from cloister.cells.cut import bytes_for
+from cloister.cells.pragma import read_pragma
+from cloister.core.cell import CellLimits
 from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import InvalidInput, InvalidLimits
@@ -74,6 +77,8 @@ def prepare(
 _LONGEST_YIELD_MS = 86_400_000
 _MOST_TOKENS = 2**53 - 1
 _MOST_IDS = 10_000
+# Characters in which a pragma must begin.
+_FIRST_LINE = 8192
 
 
 def check_yield(value: object, name: str = "yield_ms") -> int:
@@ -95,6 +100,23 @@ def check_tokens(value: object) -> int | None:
     if not 0 <= value <= _MOST_TOKENS:
         raise InvalidInput(f"max_output_tokens is between 0 and {_MOST_TOKENS}, not {value}")
     return value
+
+
+def observing_terms(
+    code: object, language: Language, yield_ms: object, max_output_tokens: object, most: CellLimits
+) -> tuple[int, int] | ErrorObject:
+    """How long to observe a cell that starts, in ms, and how many bytes to tell; or what is wrong with its pragma. The
+    pragma wins over the arguments, and the host's limits over both."""
+    observe_ms, tokens = check_yield(yield_ms), check_tokens(max_output_tokens)
+    # Most programs have none, and need not be looked at any closer.
+    pragma = read_pragma(code, language) if isinstance(code, str) and "@exec" in code[:_FIRST_LINE] else None
+    if isinstance(pragma, ErrorObject):
+        return pragma
+    if pragma is not None:
+        observe_ms = pragma.yield_ms if pragma.yield_ms is not None else observe_ms
+        tokens = pragma.max_output_tokens if pragma.max_output_tokens is not None else tokens
+    allowed = most.max_output_tokens if tokens is None else min(tokens, most.max_output_tokens)
+    return min(observe_ms, most.max_yield_ms), bytes_for(allowed)
 
 
 def check_ids(values: object) -> list[str]:

@@ -1,39 +1,40 @@
 """A session: where programs live. Runs them one at a time, in order, in one namespace that lasts."""
 
-import asyncio
-import os
-import secrets
-import string
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from cloister.cells.cut import bytes_for
 from cloister.cells.life import Life
 from cloister.cells.notes import first_error, with_hint
 from cloister.cells.order import Place
-from cloister.cells.pragma import Pragma, read_pragma
-from cloister.cells.seats import Namespace, Seats
+from cloister.cells.seats import Seats
 from cloister.core.cell import CellInfo, Failed, Observation
 from cloister.core.codes import Code, RunStatus, status_of
 from cloister.core.diagnostic import ErrorObject
-from cloister.core.errors import SessionClosed, SnapshotForeign, SnapshotVersionMismatch
+from cloister.core.errors import InvalidInput, SessionClosed, SnapshotForeign, SnapshotVersionMismatch
+from cloister.core.history import PastCell
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 from cloister.core.run import Metrics, RunResult
 from cloister.core.session import SessionMeta
-from cloister.core.wire import format_time
 from cloister.gate import Gate, Handles, Scope
 from cloister.ports.clock import moment
-from cloister.ports.engine import Catalog, Turn, TypeCheck
+from cloister.ports.engine import Catalog, Turn
+from cloister.ports.rows import CellRow, SessionRow, Write
+from cloister.ports.store import Store
 from cloister.sessions.asleep import put_to_sleep
-from cloister.sessions.cells import Cells, Listener
+from cloister.sessions.beginning import first_namespace, first_writes, new_mark
+from cloister.sessions.cells import Cells
+from cloister.sessions.checking import check_program
 from cloister.sessions.direct import DirectCalls
 from cloister.sessions.envelope import Envelope, seal, unseal
 from cloister.sessions.events import EventStream
 from cloister.sessions.files import Files
 from cloister.sessions.grounds import Grounds, SessionOptions
-from cloister.sessions.request import check_ids, check_tokens, check_yield, prepare
+from cloister.sessions.history import envelope_at, read_history
+from cloister.sessions.making import Listener
+from cloister.sessions.portrait import Portrait
+from cloister.sessions.request import check_ids, check_yield, observing_terms, prepare
 from cloister.sessions.setting import Setting
 from cloister.sessions.values import Values
 from cloister.tools.catalog import render_stubs
@@ -44,7 +45,6 @@ _ASLEEP = ErrorObject(
     "the session sleeps in the middle of a cell",
     "decide its approvals and resume() it, or terminate() that cell first",
 )
-_MARK_LETTERS = string.ascii_lowercase + string.digits
 
 
 class Session:
@@ -57,6 +57,8 @@ class Session:
         seats: Seats,
         *,
         origin: Envelope | None = None,
+        kept: SessionRow | None = None,
+        fork: Callable[[Envelope, str | None], Awaitable["Session"]] | None = None,
         on_close: Callable[["Session"], None] | None = None,
     ) -> None:
         self._options = options
@@ -68,7 +70,8 @@ class Session:
         self._desk = grounds.wiring.desk
         self._key = grounds.snapshot_key
         # Known to this session's programs only, so that no text from elsewhere is taken for a secret's handle.
-        self._mark = origin.mark if origin is not None and origin.mark else _new_mark()
+        self._mark = kept.doc["mark"] if kept is not None else origin.mark if origin is not None else ""
+        self._mark = self._mark or new_mark()
         self._handles = Handles(self._mark, grounds.secrets)
         scope = Scope(options.id, options.language, options.labels)
         self._gate = Gate(grounds.tools, grounds.wiring, scope, grounds.policy, grounds.hooks, self._handles)
@@ -76,12 +79,22 @@ class Session:
         self._supervisor = grounds.supervisor
         self._events = grounds.events
         self._on_close = on_close
+        self._fork = fork
         self._catalog: Catalog | None = None
         self._catalog_generation = -1
         self._created_ms = self._used_ms = self._clock.now_ms()
+        if kept is not None:
+            self._created_ms, self._used_ms = kept.created_ms, kept.used_ms
+        self._ledger = grounds.ledger
+        last_cell = kept.doc["last_cell"] if kept is not None else 0
+        keeper = self._ledger and self._ledger.keeper(options.id, options.durability, last_cell=last_cell)
+        self._keeper = keeper or None
         self._closed = False
+        self._portrait = Portrait(
+            options, seats.engine, grounds.tools, self._gate, self._mark, grounds.own_terms, self._created_ms
+        )
         self._files = Files(self._clock)
-        self._values = Values(self._clock)
+        self._values = Values(self._clock, keep=self._keeper.values if self._keeper is not None else None)
         setting = Setting(
             session_id=options.id,
             limits=options.limits,
@@ -97,12 +110,17 @@ class Session:
             values=self._values,
             catalog=self._current_catalog,
             events=grounds.events,
+            keeper=self._keeper,
+            row=self.row,
+            leaving=lambda: self._ledger is not None and self._ledger.leaving,
         )
         # What a cell may use that may outlive its caller.
         self._enduring = self._without_wall(options.limits)
-        self._cells = Cells(setting, self._namespace(origin))
+        self._cells = Cells(setting, first_namespace(options, origin, kept, self._ledger))
         if origin is not None:
             self._take_over(origin)
+        if kept is not None:
+            self._gate.counts.update(kept.doc["calls"])
 
     # -- what is known of it ---------------------------------------------------------------------------------
 
@@ -152,10 +170,13 @@ class Session:
         """Its files. For now those are the outputs that were too large for an observation."""
         return self._files
 
-    def events(self) -> EventStream:
-        """What happens here from now on: `async for event in session.events()`."""
+    def events(self, *, since: int | None = None) -> EventStream:
+        """What happens here from now on: `async for event in session.events()`. With `since`, what happened after the
+        event of that number comes first, if it is in a store."""
         self._check_open()
-        return self._events.subscribe(self.id)
+        if since is not None and self._keeper is None:
+            raise InvalidInput("events of before are kept by sessions that are written down", hint="give a store")
+        return self._events.subscribe(self.id, since=since)
 
     def meta(self) -> SessionMeta:
         return SessionMeta(
@@ -233,31 +254,29 @@ class Session:
         The session's `wall_ms` does not bound it, but the host's `cell_wall_ms` does, or a `wall_ms` among `limits`.
         """
         self._check_open()
-        most_ms, most_tokens = self._supervisor.limits.max_yield_ms, self._supervisor.limits.max_output_tokens
-        observe_ms, tokens = check_yield(yield_ms), check_tokens(max_output_tokens)
-        pragma = read_pragma(code, self.language) if isinstance(code, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+        terms = observing_terms(code, self.language, yield_ms, max_output_tokens, self._supervisor.limits)
         prepared = prepare(code, inputs, self.language, self.limits, limits)
-        for refused in (pragma, prepared):
+        for refused in (terms, prepared):
             if isinstance(refused, ErrorObject):
                 return Failed(cell_id=self._ids.new("cel_"), error=with_hint(refused))
-        if isinstance(pragma, Pragma):
-            observe_ms = pragma.yield_ms if pragma.yield_ms is not None else observe_ms
-            tokens = pragma.max_output_tokens if pragma.max_output_tokens is not None else tokens
+        assert not isinstance(terms, ErrorObject)
         assert not isinstance(prepared, ErrorObject)
         program, bounds = prepared
         if bounds.wall_ms == self.limits.wall_ms:
             bounds = self._enduring if bounds is self.limits else self._without_wall(bounds)
         self._used_ms = self._clock.now_ms()
         life = self._cells.new(program, bounds, on_output, detached=True, isolated=bool(isolated))
-        life.max_output_bytes = bytes_for(min(most_tokens if tokens is None else tokens, most_tokens))
+        observe_ms, life.max_output_bytes = terms
         self._cells.admit(life)
-        return await self._cells.watch.one(life, min(observe_ms, most_ms))
+        seen = await self._cells.watch.one(life, observe_ms)
+        if life.begun is not None and life.result is None:
+            # Whoever knows its id can rely on it.
+            await life.begun
+        return seen
 
     async def wait(self, cell_id: str, *, yield_ms: int = 10_000, terminate: bool = False) -> Observation:
-        """What is new of a cell, as soon as it has ended or waits for approval, and otherwise after `yield_ms`.
-
-        One observer at a time. With `terminate` the cell is ended first; see `terminate`.
-        """
+        """What is new of a cell, as soon as it has ended or waits for approval, and otherwise after `yield_ms`. One
+        observer at a time. With `terminate` the cell is ended first; see `terminate`."""
         self._check_open()
         observe_ms = min(check_yield(yield_ms), self._supervisor.limits.max_yield_ms)
         if terminate:
@@ -278,9 +297,7 @@ class Session:
 
     async def terminate(self, cell_id: str) -> Observation:
         """End a cell, for sure: returns when it has stopped and its calls are over. One that ended before tells how.
-
-        The session's variables are as before the cell, and what it stored is not kept.
-        """
+        The session's variables are as before the cell, and what it stored is not kept."""
         self._check_open()
         if cell_id in self._direct:
             return self._direct.terminate(cell_id)
@@ -300,23 +317,12 @@ class Session:
         if isinstance(prepared, ErrorObject):
             return self._refused(prepared)
         program, bounds = prepared
-        order = self._cells.order
-        place = await order.turn()
-        if place is None:
+        self._check_open()
+        catalog, now_ms = self._current_catalog(), self._clock.now_ms()
+        turn = Turn(now_ms, bounds.wall_ms, bounds.cpu_ms, lambda _s, _t: None, catalog)
+        checked = await check_program(self._cells, self._seats, program, self._options.type_check, turn)
+        if checked is None:
             return self._refused(_ASLEEP)
-        try:
-            self._check_open()
-            namespace = self._cells.driver.namespace
-            interpreter = await self._seats.take(namespace)
-            try:
-                types = TypeCheck.WARN if self._options.type_check is TypeCheck.OFF else self._options.type_check
-                checked = await interpreter.check(program, types, self._quiet_turn(bounds), starting=False)
-            except BaseException:
-                await asyncio.shield(self._seats.lose(namespace))
-                raise
-            await self._seats.leave(namespace)
-        finally:
-            order.leave(place)
         error = first_error(checked.diagnostics)
         return RunResult(
             status=status_of(error.code) if error else RunStatus.OK,
@@ -353,6 +359,27 @@ class Session:
             raise SessionClosed(f"session {self.id!r} is closed")
         return self._envelope(front.sleeper.image, put_to_sleep(front.cell))
 
+    async def history(self) -> list[PastCell]:
+        """What this session has done, the oldest first: its cells and their calls. Only of one that is written down."""
+        return await read_history(self._stored(), self.id)
+
+    async def fork(self, at: str | None = None, *, session_id: str | None = None) -> "Session":
+        """A new session that is as this one is now or, in a store, as it was `at` the end of the cell of that id, or
+        where a program waited for the call of that id. Then the program sleeps there, and `resume` makes the call anew.
+        It has the tools and terms of this one. `session_id` names it."""
+        self._check_open()
+        if self._fork is None:
+            raise InvalidInput(f"session {self.id!r} cannot be forked")
+        if at is None:
+            return await self._fork(await self._freeze(), session_id)
+        return await self._fork(await envelope_at(self._stored(), self.id, at, self._envelope(None, None)), session_id)
+
+    def _stored(self) -> Store:
+        self._check_open()
+        if self._ledger is None or self._keeper is None:
+            raise InvalidInput(f"session {self.id!r} is not written down", hint="give a store to the Cloister")
+        return self._ledger.store
+
     async def restore(self, snapshot: bytes) -> None:
         """Go back to an earlier snapshot of this very session. What the session held is given up.
 
@@ -366,7 +393,9 @@ class Session:
             )
         self.check_origin(envelope)
         self._check_open()
-        await self._cells.start_over(self._namespace(envelope), lambda place: self._take_over(envelope, place))
+        await self._cells.start_over(
+            first_namespace(self._options, envelope), lambda place: self._take_over(envelope, place)
+        )
 
     def check_origin(self, envelope: Envelope) -> None:
         """Refuse an envelope that this session cannot go on with."""
@@ -399,11 +428,23 @@ class Session:
 
     # -- inside ----------------------------------------------------------------------------------------------
 
-    def _namespace(self, origin: Envelope | None) -> Namespace:
-        """A fresh one, or the one in `origin`. With a cell in `origin`, nobody knows what was before the cell."""
-        seed = origin.seed if origin is not None else int.from_bytes(os.urandom(7), "big")
-        state = origin.state if origin is not None and origin.cell is None else None
-        return Namespace(self.limits, seed, state, owner=self.id)
+    def first_writes(self) -> list[Write]:
+        """What there is of the session before it has run anything."""
+        return first_writes(self.row, self._cells.driver.namespace.state, self._values.rows(self.id))
+
+    def row(self, image: str | None) -> SessionRow:
+        """The session as it is written down; `image` names its namespace's bytes."""
+        last_cell = self._keeper.last_cell if self._keeper is not None else 0
+        seed = self._cells.driver.namespace.seed
+        return self._portrait.row(image, used_ms=self._used_ms, seed=seed, last_cell=last_cell)
+
+    async def take_up(self, cells: Iterable[CellRow]) -> dict[str, str]:
+        """What another process had written down of this session: its values, and the cells that have not ended or whose
+        end nobody has read. What becomes of each."""
+        assert self._ledger is not None
+        store = self._ledger.store
+        self._values.take_up(await store.values(self.id))
+        return {row.id: self._cells.take_up(row, store.blob) for row in sorted(cells, key=lambda row: row.number)}
 
     def _take_over(self, origin: Envelope, place: Place | None = None) -> bool:
         """What the session has from `origin` beside its namespace. Whether a cell sleeps here now, at `place`."""
@@ -433,22 +474,11 @@ class Session:
         return replace(result, snapshot_id=self._ids.new("snp_"), snapshot=seal(envelope, self._key()))
 
     def _envelope(self, state: bytes | None, cell: Mapping[str, Any] | None) -> Envelope:
-        engine = self._seats.engine
-        return Envelope(
-            session_id=self.id,
-            language=self.language,
-            engine=engine.name,
-            engine_version=engine.version,
-            limits=self.limits,
-            capabilities=self._tools.digests(),
-            created_at=format_time(moment(self._clock.now_ms())),
-            state=state,
-            cell=cell,
+        return self._portrait.envelope(
+            state,
+            cell,
+            now=moment(self._clock.now_ms()),
             seed=self._cells.driver.namespace.seed,
-            title=self._options.title,
-            labels=self._options.labels,
-            mark=self._mark,
-            calls=dict(self._gate.counts),
             values=dict(self._values.view()),
             left_out=self._cells.left_out(),
         )
@@ -459,9 +489,6 @@ class Session:
             self._catalog_generation = self._tools.generation
         return self._catalog
 
-    def _quiet_turn(self, bounds: SessionLimits) -> Turn:
-        return Turn(self._clock.now_ms(), bounds.wall_ms, bounds.cpu_ms, lambda _s, _t: None, self._current_catalog())
-
     def _refused(self, error: ErrorObject) -> RunResult:
         return RunResult(status=status_of(error.code), cell_id=self._ids.new("cel_"), error=with_hint(error))
 
@@ -471,7 +498,3 @@ class Session:
     def _check_open(self) -> None:
         if self._closed:
             raise SessionClosed(f"session {self.id!r} is closed")
-
-
-def _new_mark() -> str:
-    return "".join(secrets.choice(_MARK_LETTERS) for _ in range(20))

@@ -7,15 +7,17 @@ changes; what a cell wrote was held to them while it ran, and merges without bei
 
 import builtins
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
+from typing import TypeAlias
 
 from cloister.cells.values import BOUNDS, CellValues, ValueBounds, check_key, check_value, entry_size, measure
 from cloister.core.errors import InvalidInput, QuotaExceeded
 from cloister.core.value import Json, ValueRefused
 from cloister.ports.clock import Clock, moment
+from cloister.ports.rows import ValueRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,9 @@ class ValueInfo:
     updated_at: datetime
 
 
+Keep: TypeAlias = Callable[[Sequence[tuple[str, Json, int, int]], Sequence[str]], Awaitable[object]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Note:
     size: int
@@ -38,14 +43,18 @@ class _Note:
 class Values:
     """The methods that wait are the host's; the others are for the runtime, in the middle of other work."""
 
-    __slots__ = ("_bounds", "_clock", "_is_shared", "_notes", "_total_bytes", "_values")
+    __slots__ = ("_bounds", "_clock", "_is_shared", "_keep", "_notes", "_total_bytes", "_values", "version")
 
-    def __init__(self, clock: Clock, bounds: ValueBounds = BOUNDS) -> None:
+    def __init__(self, clock: Clock, bounds: ValueBounds = BOUNDS, *, keep: Keep | None = None) -> None:
         self._clock = clock
+        # Writes down what the host changes: keys with their values and times, and keys that are gone.
+        self._keep = keep
         self._bounds = bounds
         self._values: dict[str, Json] = {}
         self._notes: dict[str, _Note] = {}
         self._total_bytes = 0
+        # Counts the changes.
+        self.version = 0
         # Somebody has a view of `_values`: it is copied before the next write, and not before.
         self._is_shared = False
 
@@ -64,6 +73,7 @@ class Values:
         if refusal is not None:
             raise QuotaExceeded(f"the value for {name!r} cannot be stored: {refusal}")
         self._write(name, made, size)
+        await self._kept([name])
 
     async def delete(self, key: str) -> bool:
         """False if there is nothing under `key`."""
@@ -73,6 +83,7 @@ class Values:
         self._own()
         del self._values[name]
         self._total_bytes -= entry_size(name, self._notes.pop(name).size)
+        await self._kept((), [name])
         return True
 
     async def list(self) -> builtins.list[ValueInfo]:
@@ -97,15 +108,24 @@ class Values:
             if refusal is not None:
                 raise QuotaExceeded(f"the values cannot be stored: {refusal}")
             total += more
-        stayed = {key: note for key, note in self._notes.items() if key in made}
+        before, stayed = list(self._values), {key: note for key, note in self._notes.items() if key in made}
         self._values, self._notes, self._total_bytes, self._is_shared = {}, {}, 0, False
+        self.version += 1
         now = self._clock.now_ms()
         for name, (value, size) in made.items():
             self._values[name] = value
             self._notes[name] = _Note(size, stayed[name].created_ms if name in stayed else now, now)
         self._total_bytes = total
+        await self._kept(list(made), [name for name in before if name not in made])
 
     # -- for the runtime -------------------------------------------------------------------------------------
+
+    async def _kept(self, written: Sequence[str], gone: Sequence[str] = ()) -> None:
+        if self._keep is not None:
+            notes = self._notes
+            await self._keep(
+                [(name, self._values[name], notes[name].created_ms, notes[name].updated_ms) for name in written], gone
+            )
 
     def view(self) -> Mapping[str, Json]:
         """The values as they are now, for good. Nobody may change what is in them."""
@@ -115,6 +135,18 @@ class Values:
     def for_cell(self) -> CellValues:
         """What a cell that starts now sees."""
         return CellValues(self.view(), self._total_bytes, self._bounds)
+
+    def rows(self, session_id: str, written: Mapping[str, Json] | None = None) -> builtins.list[ValueRow]:
+        """All of them as they are written down; or these, if they were merged now."""
+        written, now = self._values if written is None else written, self._clock.now_ms()
+        created = {key: note.created_ms for key, note in self._notes.items() if key in written}
+        return [ValueRow(session_id, key, value, created.get(key, now), now) for key, value in written.items()]
+
+    def take_up(self, rows: Iterable[ValueRow]) -> None:
+        """What another process had written down."""
+        self.merge({row.key: row.value for row in rows})
+        for row in rows:
+            self._notes[row.key] = _Note(self._notes[row.key].size, row.created_ms, row.updated_ms)
 
     def merge(self, written: Mapping[str, Json]) -> None:
         """Take over what a cell wrote: these keys and no others. Never refuses: two cells that each kept to the bounds
@@ -142,6 +174,7 @@ class Values:
         self._total_bytes += entry_size(name, size) - (entry_size(name, old.size) if old is not None else 0)
 
     def _own(self) -> None:
+        self.version += 1
         if self._is_shared:
             self._values = dict(self._values)
             self._is_shared = False

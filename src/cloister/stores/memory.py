@@ -6,13 +6,12 @@ in any case. What was dropped is as if it had never been.
 """
 
 import asyncio
-from dataclasses import replace
 from typing import Any, cast
 
-from cloister.core.call import CallStatus
 from cloister.core.errors import InvalidInput
 from cloister.core.value import Json
 from cloister.ports.journal import Entry, Intent, Settled
+from cloister.stores import rules
 
 # What an entry takes besides its values, roughly.
 _ENTRY_BYTES = 1000
@@ -21,6 +20,8 @@ _QUICK = 5_000
 
 
 class MemoryJournal:
+    remembers_all = False
+
     def __init__(self, keep_settled: int = 10_000, keep_bytes: int = 64 << 20) -> None:
         for name, bound in (("keep_settled", keep_settled), ("keep_bytes", keep_bytes)):
             if isinstance(bound, bool) or not isinstance(bound, int) or bound < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -34,33 +35,19 @@ class MemoryJournal:
         self._bytes = 0
 
     async def intend(self, intent: Intent) -> None:
-        entry = self._entries.get(intent.key)
-        if entry is None:
-            self._entries[intent.key] = Entry(intent)
+        known = intent.key in self._entries
+        self._entries[intent.key] = rules.intended(self._entries.get(intent.key), intent)
+        if known:
+            self._bytes -= self._settled.pop(intent.key, 0)
+        else:
             self._cells.setdefault(intent.cell_id, set()).add(intent.key)
-            return
-        if not entry.intent.asks_the_same_as(intent):
-            raise InvalidInput(f"call {intent.key!r} was another request: a key has one intent")
-        if entry.settled is not None and entry.settled.status != CallStatus.UNKNOWN:
-            raise InvalidInput(f"call {intent.key!r} is settled", hint="look it up instead of making it again")
-        if not entry.intent.idempotent:
-            raise InvalidInput(f"call {intent.key!r} may have happened, and must not happen twice")
-        self._bytes -= self._settled.pop(intent.key, 0)
-        self._entries[intent.key] = replace(entry, settled=None, attempts=entry.attempts + 1)
 
     async def settle(self, settled: Settled) -> None:
         held = self._entries.get(settled.key)
         arguments = held.intent.arguments if held is not None else None
         # Awaited before anything is looked at: from there on nobody comes between.
         weight = _ENTRY_BYTES + await _weigh([arguments, settled.value])
-        entry = self._entries.get(settled.key)
-        if entry is None:
-            raise InvalidInput(f"call {settled.key!r} has no intent, so it cannot be settled")
-        if entry.settled is not None:
-            raise InvalidInput(f"call {settled.key!r} is settled already")
-        if settled.status == CallStatus.APPROVAL_PENDING:
-            raise InvalidInput(f"call {settled.key!r} waits for approval, which is no end")
-        self._entries[settled.key] = replace(entry, settled=settled)
+        self._entries[settled.key] = rules.settled(self._entries.get(settled.key), settled)
         self._settled[settled.key] = weight
         self._bytes += weight
         self._trim()

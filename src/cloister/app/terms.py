@@ -1,0 +1,33 @@
+"""What one session is granted its tools under, beside what holds for all."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cloister.gate import Hooks, Policy
+from cloister.gate.secrets import MemorySecrets
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    policy: Policy
+    hooks: Hooks
+    secrets: MemorySecrets
+    # Whether there is any.
+    own: bool = False
+
+    @classmethod
+    def parse(
+        cls,
+        tools: Sequence[object],
+        approvals: Mapping[str, object] | None,
+        deny: Iterable[object],
+        hooks: Sequence[object],
+        secrets: Mapping[str, object] | None,
+    ) -> "Terms":
+        policy, watching = Policy(overrides=approvals, deny=deny), Hooks.parse(hooks)
+        own = bool(tools or approvals or policy.denied() or watching or secrets)
+        return cls(policy, watching, MemorySecrets.parse(secrets or {}), own)
+
+    @classmethod
+    def none(cls) -> "Terms":
+        return cls.parse((), None, (), (), None)

@@ -1,0 +1,27 @@
+"""A look at a program without running any of it, in the namespace that it would run in."""
+
+import asyncio
+
+from cloister.cells.seats import Seats
+from cloister.ports.engine import Checked, Program, Turn, TypeCheck
+from cloister.sessions.cells import Cells
+
+
+async def check_program(cells: Cells, seats: Seats, program: Program, types: TypeCheck, turn: Turn) -> Checked | None:
+    """What is found once it is its turn; None when a cell sleeps on the namespace. Types are looked at in any case."""
+    place = await cells.order.turn()
+    if place is None:
+        return None
+    try:
+        looked_at = cells.driver.namespace
+        interpreter = await seats.take(looked_at)
+        try:
+            shown = TypeCheck.WARN if types is TypeCheck.OFF else types
+            checked = await interpreter.check(program, shown, turn, starting=False)
+        except BaseException:
+            await asyncio.shield(seats.lose(looked_at))
+            raise
+        await seats.leave(looked_at)
+        return checked
+    finally:
+        cells.order.leave(place)

@@ -1,0 +1,176 @@
+"""The keeper: writes down what becomes of one session and its cells, so that another process can go on with them.
+
+Everything takes its place in the store's order at the moment it happens. What must be safe before anything else may
+happen is awaited: the end of a cell before anybody is told of it. A program's suspension need not be: the intents of
+its calls come after it in the order, and they are awaited.
+"""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cloister.cells.life import Life
+from cloister.core.cell import CellState
+from cloister.core.digest import digest_bytes
+from cloister.core.durability import Durability
+from cloister.core.ids import IdSource
+from cloister.core.run import RunResult
+from cloister.core.value import Json
+from cloister.core.wire import to_json
+from cloister.ports.clock import Clock
+from cloister.ports.rows import Batch, CellRow, Drop, Put, PutBlob, SessionRow, SnapshotRow, ValueRow, Write
+from cloister.ports.store import Store
+from cloister.sessions.asleep import put_to_sleep
+from cloister.sessions.fences import Fences
+
+# What a fork needs of a program that waits; the rest is in the row of its cell, or not to be told twice.
+_MOMENT = ("id", "limits", "wall_left_ms", "cpu_left_ms", "calls_left", "calls_limit", "pending")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a session has, beside its namespace, at the moment that is written down."""
+
+    values: Mapping[str, Json]
+    # Counts the changes of the values.
+    version: int
+    # How often each tool was called.
+    calls: Mapping[str, int]
+
+
+class Keeper:
+    def __init__(
+        self,
+        store: Store,
+        fences: Fences,
+        session_id: str,
+        durability: Durability,
+        clock: Clock,
+        ids: IdSource,
+        *,
+        last_cell: int = 0,
+    ) -> None:
+        self._store = store
+        self._ids = ids
+        self._fences = fences
+        self._session_id = session_id
+        self._clock = clock
+        self.durability = durability
+        self.last_cell = last_cell
+        # The snapshot that has the stored values as they are, and their version.
+        self._values_at = ("", -1)
+
+    @property
+    def keeps_calls(self) -> bool:
+        return self.durability is Durability.CALL
+
+    def session(self, row: SessionRow, image: bytes | None = None) -> Awaitable[object]:
+        """The session itself; `image` is what its namespace has become."""
+        if image is None:
+            return self._write(Put(row))
+        return self._write(PutBlob(digest_bytes(image), image), Put(row))
+
+    def began(self, life: Life) -> Awaitable[object]:
+        """A cell was taken in: if nothing more is heard of it, it runs from its beginning."""
+        self.last_cell += 1
+        life.number = self.last_cell
+        return self._write(Put(self._row(life, CellState.QUEUED, {})))
+
+    def suspended(self, life: Life, moment: Moment, image: bytes) -> Awaitable[object]:
+        """The program waits, here in its bytes."""
+        name = digest_bytes(image)
+        cell = life.cell
+        state = CellState.ASLEEP if cell.asked else CellState.WAITING
+        asked = [[number, one.to_json()] for number, one in cell.asked.items()]
+        asleep = put_to_sleep(cell)
+        waits = {key: asleep[key] for key in _MOMENT}
+        number = max(cell.pending, default=0)
+        if life.snapshot is None or life.snapshot[0] != number:
+            life.snapshot = (number, self._ids.new("snp_"))
+        doc = {**self._at(life.snapshot[1], moment), "asleep": waits, "written": dict(cell.values.written)}
+        snapshot = self._snapshot(life, life.snapshot[1], name, number, doc)
+        manual = life.sleeper is not None and life.sleeper.restored
+        row = self._row(life, state, {"asleep": asleep, "asked": asked, "manual": manual}, image=name)
+        return self._write(PutBlob(name, image), Put(row), Put(snapshot))
+
+    def ended(
+        self,
+        life: Life,
+        result: RunResult,
+        row: SessionRow | None = None,
+        image: bytes | None = None,
+        values: Sequence[ValueRow] = (),
+        moment: Moment | None = None,
+    ) -> Awaitable[object]:
+        """How it ended and what it left behind, all at once."""
+        state = life.cell.machine.state
+        writes: list[Write] = [Put(value) for value in values]
+        if image is not None:
+            name = digest_bytes(image)
+            writes.append(PutBlob(name, image))
+            if moment is not None:
+                snapshot_id = self._ids.new("snp_")
+                writes.append(Put(self._snapshot(life, snapshot_id, name, None, self._at(snapshot_id, moment))))
+        if row is not None:
+            writes.append(Put(row))
+        doc = {"result": to_json(result), "content": list(life.cell.output.untaken())}
+        # Until somebody has read it, somebody must keep it.
+        writes.append(Put(self._row(life, state, doc, ended=True)))
+        return self._write(*writes)
+
+    def read(self, life: Life) -> Awaitable[object]:
+        """Its end is known to whoever wanted to know."""
+        assert life.result is not None
+        doc = {"result": to_json(life.result)}
+        return self._write(Put(self._row(life, life.cell.machine.state, doc, ended=True, live=False)))
+
+    def values(self, written: Sequence[tuple[str, Json, int, int]], gone: Sequence[str]) -> Awaitable[object]:
+        """What the host has stored, with its times, and what it has taken away."""
+        puts = [Put(ValueRow(self._session_id, *one)) for one in written]
+        return self._write(*puts, *(Drop("values", (self._session_id, key)) for key in gone))
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    def _at(self, snapshot_id: str, moment: Moment) -> dict[str, Any]:
+        """What the session has at a moment beside its bytes. Values are written where they changed."""
+        if self._values_at[1] == moment.version:
+            return {"calls": moment.calls, "values_at": self._values_at[0]}
+        self._values_at = (snapshot_id, moment.version)
+        return {"calls": moment.calls, "values": dict(moment.values)}
+
+    def _snapshot(
+        self, life: Life, snapshot_id: str, image: str, number: int | None, doc: Mapping[str, Any]
+    ) -> SnapshotRow:
+        return SnapshotRow(snapshot_id, self._session_id, self._clock.now_ms(), image, life.id, number, doc)
+
+    def _row(
+        self,
+        life: Life,
+        state: CellState,
+        doc: Mapping[str, Any],
+        *,
+        image: str | None = None,
+        ended: bool = False,
+        live: bool = True,
+    ) -> CellRow:
+        program = life.cell.program
+        about = {
+            "program": {"code": program.code, "inputs": dict(program.inputs)},
+            "limits": to_json(life.cell.bounds),
+            "isolated": life.isolated,
+            "max_output_bytes": life.max_output_bytes,
+        }
+        return CellRow(
+            id=life.id,
+            session_id=self._session_id,
+            number=life.number,
+            state=str(state),
+            live=live,
+            created_ms=life.created_ms,
+            ended_ms=self._clock.now_ms() if ended else None,
+            doc={**about, **doc},
+            image=image,
+        )
+
+    def _write(self, *writes: Write) -> Awaitable[object]:
+        return self._store.write(Batch(writes, self._fences.get(self._session_id)))

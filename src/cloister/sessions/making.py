@@ -1,0 +1,171 @@
+"""Makes the cells of one session: fresh ones, those that came with a snapshot, and those that were written down.
+
+What is made here is owned by nobody yet, and nothing of it runs.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+from cloister.cells.answers import answers
+from cloister.cells.driver import Driver, Sleeper
+from cloister.cells.life import Life
+from cloister.cells.output import Kind, Output
+from cloister.cells.runner import Cell
+from cloister.cells.seats import Namespace
+from cloister.cells.state import Machine
+from cloister.cells.tape import Recording
+from cloister.cells.values import CellValues
+from cloister.core.cell import CellState
+from cloister.core.errors import StoreUnusable
+from cloister.core.limits import SessionLimits
+from cloister.core.run import RunResult
+from cloister.core.wire import from_json
+from cloister.gate import Budget
+from cloister.ports.engine import Catalog, Program
+from cloister.ports.rows import CellRow
+from cloister.sessions.asleep import wake
+from cloister.sessions.setting import Setting
+
+Listener: TypeAlias = Callable[[Kind, str], None]
+# The bytes of that name, from the store.
+Load: TypeAlias = Callable[[str], Awaitable[bytes | None]]
+_NO_CATALOG = Catalog()
+# Of a cell that has not started, which cannot store anything.
+_NO_VALUES = CellValues({})
+
+
+class Making:
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+
+    def new(
+        self,
+        program: Program,
+        bounds: SessionLimits,
+        driver: Driver,
+        listener: Listener | None = None,
+        *,
+        detached: bool,
+        isolated: bool,
+        cell_id: str | None = None,
+    ) -> Life:
+        """A cell that has not begun. An isolated one gets a driver of its own."""
+        setting = self._setting
+        now_ms = setting.clock.now_ms()
+        cell = Cell(
+            id=cell_id or setting.ids.new("cel_"),
+            program=program,
+            # What it finds when it starts is not known yet: see `start`.
+            recording=Recording(program, _NO_CATALOG, now_ms),
+            output=Output(bounds.max_stdout_bytes, listener, setting.handles.redactor()),
+            bounds=bounds,
+            budget=Budget(bounds.max_external_calls, bounds.max_external_calls),
+            wall_left_ms=bounds.wall_ms,
+            cpu_left_ms=bounds.cpu_ms,
+            values=_NO_VALUES,
+        )
+        return self._live(cell, self._isolated() if isolated else driver, now_ms, detached=detached, isolated=isolated)
+
+    def start(self, life: Life) -> None:
+        """It has a worker: what it finds is what there is now, after all that ran before it."""
+        setting, cell = self._setting, life.cell
+        cell.values = setting.values.for_cell()
+        cell.recording.values = cell.values.view
+        cell.recording.catalog = setting.catalog()
+        cell.recording.now_ms = setting.clock.now_ms()
+        self._equip(life)
+
+    def from_snapshot(self, kept: Mapping[str, Any], image: bytes, driver: Driver) -> Life:
+        """A cell that came with a snapshot of the session, asleep."""
+        cell = self._woken(kept)
+        life = self._live(cell, driver, self._setting.clock.now_ms(), detached=False)
+        self._equip(life)
+        life.sleeper = Sleeper(cell, image, kept=kept)
+        return life
+
+    def from_row(self, row: CellRow, load: Load, driver: Driver) -> Life:
+        """A cell of another process: ended, asleep, or not begun."""
+        doc = row.doc
+        if "asleep" in doc:
+            life = self._asleep(row, load, driver)
+        else:
+            kept = doc.get("program", {"code": "", "inputs": {}})
+            program, bounds = Program(kept["code"], kept["inputs"]), from_json(SessionLimits, doc["limits"])
+            life = self.new(program, bounds, driver, detached=True, isolated=doc["isolated"], cell_id=row.id)
+        if "result" in doc:
+            life.cell.machine = Machine(CellState(row.state))
+            life.cell.output.take_up(_said(item) for item in doc["content"])
+            life.end(from_json(RunResult, doc["result"]), row.ended_ms or row.created_ms)
+        life.created_ms, life.number, life.max_output_bytes = row.created_ms, row.number, doc["max_output_bytes"]
+        return life
+
+    def _asleep(self, row: CellRow, load: Load, driver: Driver) -> Life:
+        doc = row.doc
+        cell = self._woken(doc["asleep"])
+        own = self._isolated() if doc["isolated"] else driver
+        life = self._live(cell, own, row.created_ms, detached=True, isolated=doc["isolated"])
+        self._equip(life)
+        for number, kept in doc["asked"]:
+            asked = self._setting.gate.ask_again(cell.pending[number], cell.caller, kept)
+            if asked is not None:
+                cell.asked[number] = asked
+                cell.unmade.discard(number)
+
+        async def image() -> bytes:
+            found = await load(row.image) if row.image is not None else None
+            if found is None:
+                raise StoreUnusable(f"the bytes of cell {row.id} are not in the store")
+            return found
+
+        # One that came with a snapshot sleeps until it is taken up, here as where it came.
+        kept = doc["asleep"] if doc["manual"] else None
+        life.detached = kept is None
+        life.sleeper = Sleeper(cell, b"", kept=kept, load=image, recovered=True)
+        return life
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    def driver(self, namespace: Namespace) -> Driver:
+        setting = self._setting
+        nap = setting.supervisor.limits.hibernate_after_ms
+        return Driver(setting.seats, namespace, setting.gate, setting.clock, setting.type_check, nap)
+
+    def _isolated(self) -> Driver:
+        seed = int.from_bytes(os.urandom(7), "big")
+        return self.driver(Namespace(self._setting.limits, seed, owner=self._setting.session_id, lasting=False))
+
+    def _woken(self, kept: Mapping[str, Any]) -> Cell:
+        setting = self._setting
+        now_ms, most_ms = setting.clock.now_ms(), setting.supervisor.limits.cell_wall_ms
+        cell = wake(kept, setting.catalog(), setting.limits, now_ms, setting.handles.redactor(), most_ms)
+        cell.machine = Machine(CellState.ASLEEP)
+        return cell
+
+    def _live(self, cell: Cell, driver: Driver, now_ms: int, *, detached: bool, isolated: bool = False) -> Life:
+        began = self._setting.clock.monotonic()
+        life = Life(cell, driver, created_ms=now_ms, began=began, detached=detached, isolated=isolated)
+        cell.tell = partial(self._setting.tell, life)
+        return life
+
+    def _equip(self, life: Life) -> None:
+        """Give the program its helpers."""
+        cell, loop = life.cell, asyncio.get_running_loop()
+
+        def notify(said: str) -> None:
+            loop.call_soon_threadsafe(self._notified, life, said)
+
+        def hand_over() -> None:
+            loop.call_soon_threadsafe(life.hand_over)
+
+        cell.helper = answers(cell.output, cell.values, notify, hand_over)
+
+    def _notified(self, life: Life, said: str) -> None:
+        redactor = self._setting.handles.redactor()
+        self._setting.tell(life, "cell.notified", {"message": redactor.text(said) if redactor else said})
+
+
+def _said(item: Mapping[str, Any]) -> list[Any]:
+    return ["text", item["text"]] if item["type"] == "input_text" else ["image", item]

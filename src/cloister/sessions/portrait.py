@@ -1,0 +1,77 @@
+"""A session as others must see it to go on with it: in a snapshot, or in a store."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from cloister.core.wire import format_time, to_json
+from cloister.gate import Gate
+from cloister.ports.engine import Engine
+from cloister.ports.rows import SessionRow
+from cloister.sessions.envelope import Envelope
+from cloister.sessions.grounds import SessionOptions
+from cloister.tools.registry import ToolRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class Portrait:
+    options: SessionOptions
+    engine: Engine
+    tools: ToolRegistry
+    gate: Gate
+    mark: str
+    # Whether tools, policies, hooks or secrets were given to this session alone.
+    own_terms: bool
+    created_ms: int
+
+    def envelope(
+        self,
+        state: bytes | None,
+        cell: Mapping[str, Any] | None,
+        *,
+        now: datetime,
+        seed: int,
+        values: Mapping[str, Any],
+        left_out: tuple[str, ...],
+    ) -> Envelope:
+        options = self.options
+        return Envelope(
+            session_id=options.id,
+            language=options.language,
+            engine=self.engine.name,
+            engine_version=self.engine.version,
+            limits=options.limits,
+            capabilities=self.tools.digests(),
+            created_at=format_time(now),
+            state=state,
+            cell=cell,
+            seed=seed,
+            title=options.title,
+            labels=options.labels,
+            mark=self.mark,
+            calls=dict(self.gate.counts),
+            values=values,
+            left_out=left_out,
+        )
+
+    def row(self, image: str | None, *, used_ms: int, seed: int, last_cell: int) -> SessionRow:
+        """`image` names the bytes of its namespace."""
+        options = self.options
+        doc = {
+            "language": str(options.language),
+            "limits": to_json(options.limits),
+            "type_check": str(options.type_check),
+            "durability": str(options.durability),
+            "title": options.title,
+            "labels": dict(options.labels),
+            "engine": self.engine.name,
+            "engine_version": self.engine.version,
+            "capabilities": dict(self.tools.digests()),
+            "own_terms": self.own_terms,
+            "mark": self.mark,
+            "seed": seed,
+            "calls": dict(self.gate.counts),
+            "last_cell": last_cell,
+        }
+        return SessionRow(options.id, self.created_ms, used_ms, doc, image)

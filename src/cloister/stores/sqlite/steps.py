@@ -1,0 +1,272 @@
+"""A write as what the writer does for it: a step, made where the batch is handed over, run inside its savepoint.
+
+Docs are encoded when the step is made if they are small, and by the writer otherwise, so that neither the event loop
+nor the writer holds the interpreter for long. What is large ends the group that it is committed with.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias, cast
+
+import apsw
+import zstandard
+
+from cloister.core.errors import LeaseLost, StoreConflict
+from cloister.ports.journal import Entry, Intent, Settled
+from cloister.ports.rows import (
+    KEYS,
+    Append,
+    ApprovalRow,
+    Batch,
+    Decide,
+    Drop,
+    Fence,
+    Intend,
+    MoveHead,
+    Put,
+    PutBlob,
+    Settle,
+    Table,
+    ValueRow,
+    Write,
+)
+from cloister.stores import rules
+from cloister.stores.json_docs import dumps
+from cloister.stores.sqlite.link import Columns, Link
+from cloister.stores.sqlite.shapes import (
+    CALL_OUTLINE,
+    SHAPES,
+    decode_entry,
+    encode_entry,
+    settled_columns,
+    shape_of,
+)
+
+
+class Hand(Link):
+    """What a step works with: the writer's connection, in a transaction."""
+
+    __slots__ = ("appended",)
+
+    def __init__(self, raw: apsw.Connection) -> None:
+        super().__init__(raw)
+        # The numbers of the events that this batch has appended.
+        self.appended: list[int] = []
+
+
+Step: TypeAlias = Callable[[Hand], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A batch, ready for the writer."""
+
+    fence: Fence | None
+    steps: tuple[Step, ...]
+    # About how many bytes; for large ones, which nobody has weighed, more than any group takes.
+    weight: int
+
+    def __call__(self, hand: Hand) -> tuple[int, ...]:
+        if self.fence is not None:
+            _check_fence(hand, self.fence)
+        for step in self.steps:
+            step(hand)
+        return tuple(hand.appended)
+
+
+HEAVY = 1 << 40
+# A write without its doc.
+_WRITE_BYTES = 500
+_ARRAYS = (list, tuple)
+# What is encoded on the event loop: up to about a tenth of a millisecond of work.
+_QUICK_PARTS = 300
+_QUICK_CHARS = 20_000
+
+
+def steps_of(batch: Batch, now_ms: int) -> Steps:
+    """Raises `InvalidInput` for what no store takes."""
+    rules.check_batch(batch)
+    steps: list[Step] = []
+    weight = 0
+    for write in batch.writes:
+        if _is_quick(write):
+            steps.append(_step(write, now_ms))
+            weight += _WRITE_BYTES
+        else:
+            steps.append(partial(_late, write, now_ms))
+            weight += len(write.data) if isinstance(write, PutBlob) else HEAVY
+    return Steps(batch.fence, tuple(steps), weight)
+
+
+def _late(write: Write, now_ms: int, hand: Hand) -> None:
+    _step(write, now_ms)(hand)
+
+
+def _is_quick(write: Write) -> bool:
+    match write:
+        case PutBlob():
+            return False
+        case Drop() | MoveHead():
+            return True
+        case Put(row=Entry(intent=intent, settled=settled)):
+            return _is_small([intent.arguments, None if settled is None else settled.value])
+        case Put(row=ValueRow(value=value)) | Settle(settled=Settled(value=value)):
+            return _is_small(value)
+        case Put(row=row):
+            return _is_small(cast("Any", row).doc)
+        case Intend(intent=intent):
+            return _is_small(intent.arguments)
+        case Append(doc=doc) | Decide(row=ApprovalRow(doc=doc)):
+            return _is_small(doc)
+
+
+def _is_small(root: Any) -> bool:
+    parts, chars, todo = _QUICK_PARTS, _QUICK_CHARS, [root]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, str):
+            chars -= len(value)
+        elif isinstance(value, _ARRAYS):
+            todo.extend(cast("list[Any]", value)[:parts])
+        elif isinstance(value, Mapping):
+            if len(cast("Mapping[str, Any]", value)) > parts:
+                return False
+            for key, part in cast("Mapping[str, Any]", value).items():
+                chars -= len(key) if isinstance(key, str) else 8  # pyright: ignore[reportUnnecessaryIsInstance]
+                todo.append(part)
+        parts -= 1
+        if parts < 0 or chars < 0:
+            return False
+    return True
+
+
+def _step(write: Write, now_ms: int) -> Step:
+    match write:
+        case Put(row=row):
+            shape = shape_of(row)
+            return partial(_run, shape.put, shape.encode(row))
+        case Drop(table=table, key=key):
+            return partial(_drop, table, key)
+        case PutBlob(name=name, data=data):
+            return partial(_put_blob, name, data, now_ms)
+        case Intend(intent=intent):
+            return partial(_intend, intent, encode_entry(Entry(intent)))
+        case Settle(settled=settled):
+            return partial(_settle, settled, settled_columns(settled))
+        case Append(session_id=session_id, kind=kind, at_ms=at_ms, doc=doc):
+            return partial(_append, (session_id, kind, at_ms, dumps(doc)))
+        case Decide(row=row, was=was):
+            return partial(_decide, row, dumps(row.doc), was)
+        case MoveHead(session_id=session_id, was=was):
+            return partial(_move_head, session_id, was)
+
+
+# -- the steps: each with its columns first and the writer's hand last ------------------------------------------------
+
+
+def _run(statement: str, columns: Columns, hand: Hand) -> None:
+    hand.run(statement, columns)
+
+
+def _check_fence(hand: Hand, fence: Fence) -> None:
+    held = hand.rows("SELECT fence FROM sessions WHERE id = ? AND owner IS NOT NULL", (fence.session_id,))
+    if held != [(fence.token,)]:
+        raise LeaseLost(
+            f"session {fence.session_id!r} is not ours any more: its fence is not {fence.token}",
+            hint="claim it again, and read it anew before going on",
+        )
+
+
+_OWNED_BY_SESSION: tuple[Table, ...] = (
+    "cells",
+    "calls",
+    "approvals",
+    "snapshots",
+    "values",
+    "files",
+    "secrets",
+    "attachments",
+)
+_DROP: Mapping[Table, str] = {
+    table: f'DELETE FROM "{table}" WHERE ' + " AND ".join(f"{name} = ?" for name in names)  # noqa: S608
+    for table, names in KEYS.items()
+}
+_DROP_OWNED = tuple(f'DELETE FROM "{table}" WHERE session_id = ?' for table in _OWNED_BY_SESSION)  # noqa: S608
+
+
+def _drop(table: Table, key: tuple[str | int, ...], hand: Hand) -> None:
+    if table == "sessions":
+        for statement in _DROP_OWNED:
+            hand.run(statement, key)
+    hand.run(_DROP[table], key)
+
+
+_INTEND = SHAPES["calls"].put.partition(" DO UPDATE")[0] + " DO NOTHING"
+
+
+def _intend(intent: Intent, columns: Columns, hand: Hand) -> None:
+    # Nearly always the first of its key: then one statement does it.
+    if hand.changes(_INTEND, columns):
+        return
+    rules.intended(_outline(hand, intent.key), intent)
+    hand.run("UPDATE calls SET attempts = attempts + 1, status = NULL, settled = NULL WHERE key = ?", (intent.key,))
+
+
+def _settle(settled: Settled, columns: Columns, hand: Hand) -> None:
+    rules.settled(_outline(hand, settled.key), settled)
+    hand.run("UPDATE calls SET status = ?, settled = ? WHERE key = ?", (*columns, settled.key))
+
+
+def _outline(hand: Hand, key: str) -> Entry | None:
+    found = hand.rows(CALL_OUTLINE, (key,))
+    return decode_entry(found[0]) if found else None
+
+
+def _append(columns: Columns, hand: Hand) -> None:
+    seq = hand.inserted("INSERT INTO events (session_id, kind, at_ms, doc) VALUES (?, ?, ?, ?)", columns)
+    hand.appended.append(seq)
+
+
+def _decide(row: ApprovalRow, doc: str, was: str, hand: Hand) -> None:
+    if not hand.changes(
+        "UPDATE approvals SET session_id = ?, cell_id = ?, state = ?, created_ms = ?, doc = ? "
+        "WHERE id = ? AND state = ?",
+        (row.session_id, row.cell_id, row.state, row.created_ms, doc, row.id, was),
+    ):
+        found = hand.rows("SELECT state FROM approvals WHERE id = ?", (row.id,))
+        state = repr(found[0][0]) if found else "not there"
+        raise StoreConflict(f"approval {row.id!r} is {state}, not {was!r}")
+
+
+def _move_head(session_id: str, was: int, hand: Hand) -> None:
+    if not hand.changes("UPDATE sessions SET head = head + 1 WHERE id = ? AND head = ?", (session_id, was)):
+        found = hand.rows("SELECT head FROM sessions WHERE id = ?", (session_id,))
+        head = found[0][0] if found else "not there"
+        raise StoreConflict(f"the head of session {session_id!r} is {head}, not {was}")
+
+
+# -- blobs ----------------------------------------------------------------------------------------------------------
+
+# Below this, the frame of the compression takes what it saves.
+_LEAST_PACKED = 256
+
+
+def _put_blob(name: str, data: bytes, now_ms: int, hand: Hand) -> None:
+    if hand.changes("UPDATE blobs SET written_ms = max(written_ms, ?) WHERE name = ?", (now_ms, name)):
+        return
+    packed = pack(data)
+    content = hand.inserted("INSERT INTO contents (data) VALUES (?)", (data if packed is None else packed,))
+    hand.run("INSERT INTO blobs VALUES (?, ?, ?, ?)", (name, now_ms, packed is not None, content))
+
+
+def pack(data: bytes) -> bytes | None:
+    """None if it would not save a tenth."""
+    if len(data) < _LEAST_PACKED:
+        return None
+    packed = zstandard.ZstdCompressor(level=3).compress(data)
+    return packed if len(packed) < len(data) * 9 // 10 else None
+
+
+def unpack(data: bytes) -> bytes:
+    return zstandard.ZstdDecompressor().decompress(data)
