@@ -1,6 +1,6 @@
 """Cloister: the object a host holds. Opens sessions, restores them, closes everything behind it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -45,6 +45,8 @@ from cloister.sessions.session import Session
 from cloister.stores.memory import MemoryJournal
 from cloister.tools.catalog import CatalogCache
 from cloister.tools.registry import ToolRegistry
+
+_RECORDS = 100_000
 
 
 class Cloister:
@@ -116,6 +118,8 @@ class Cloister:
         )
         journal = StoreJournal(self._ledger.store, self._ledger.fences) if self._ledger is not None else MemoryJournal()
         self._wiring = Wiring(self._clock, self._ids, self._desk, journal, emit, heard)
+        # The last writes of questions, for whoever must know that they are safe.
+        self._records: dict[str, Awaitable[object]] = {}
         self._recovery = None
         if self._ledger is not None:
             self._recovery = Recovery(self._ledger, self._desk, self._tools, self._revive)
@@ -146,6 +150,8 @@ class Cloister:
         try:
             await self._supervisor.shut_down()
             if self._ledger is not None:
+                await self._events.flush()
+                self._events.leave()
                 self._ledger.leaving = True
             for session in list(self._sessions.values()):
                 await session.close()
@@ -291,12 +297,16 @@ class Cloister:
 
         The program goes on with `await session.resume(approval.cell_id)`.
         """
-        return self._desk.decide(approval_id, decision, message=message, rule=rule)
+        decided = self._desk.decide(approval_id, decision, message=message, rule=rule)
+        await self._recorded([decided.id])
+        return decided
 
     async def decide_many(self, decisions: Iterable[Mapping[str, Any]]) -> list[Decided]:
         """Answer several: `{"id", "decision", "message"?, "rule"?}` each. Every one is decided, or refused, by itself;
         what became of it is in the same place of the answer."""
-        return self._desk.decide_many(decisions)
+        decided = self._desk.decide_many(decisions)
+        await self._recorded([one.id for one in decided if one.ok])
+        return decided
 
     @staticmethod
     async def run_once(
@@ -357,9 +367,19 @@ class Cloister:
 
     def _record_question(self, question: Question) -> None:
         assert self._ledger is not None
-        row = approval_row(question)
-        if self._ledger.fences.get(row.session_id) is not None and not self._ledger.leaving:
-            self._ledger.store.write(Batch((Put(row),), self._ledger.fences.get(row.session_id)))
+        row, fence = approval_row(question), self._ledger.fences.get(question.approval.session_id)
+        if fence is None or self._ledger.leaving:
+            return
+        self._records[row.id] = self._ledger.store.write(Batch((Put(row),), fence))
+        while len(self._records) > _RECORDS:
+            del self._records[next(iter(self._records))]
+
+    async def _recorded(self, approval_ids: Sequence[str]) -> None:
+        """Returns when what was decided is safe."""
+        for approval_id in approval_ids:
+            written = self._records.pop(approval_id, None)
+            if written is not None:
+                await written
 
     async def _add(
         self,

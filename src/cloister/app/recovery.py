@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from cloister.app.engines import engine_version
 from cloister.app.terms import Terms
+from cloister.core.approval import ApprovalState
 from cloister.core.errors import InvalidLanguage, SessionExists, SnapshotCapabilityMismatch
 from cloister.core.language import Language, parse_language
 from cloister.core.limits import SessionLimits
@@ -22,6 +23,8 @@ from cloister.sessions.questions import question_of
 from cloister.tools.registry import ToolRegistry
 
 _PAGE = 10_000
+# Those that mean something beyond their own cell: open to be seen, or allowed for good.
+_LASTING = (ApprovalState.PENDING, ApprovalState.ALLOWED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class Recovery:
         cells = await self._live_cells()
         claims = list(await self._ledger.claim(list(cells))) if cells else list[Claim]()
         names = {claim.row.id for claim in claims}
-        await self._restore_approvals(names)
+        await self._restore_approvals(names, {row.id for name in names for row in cells[name]})
         found: list[RecoveredCell] = []
         for held in [Held(claim, cells[claim.row.id]) for claim in claims]:
             session_id, reason = held.claim.row.id, self._why_held(held)
@@ -125,8 +128,9 @@ class Recovery:
         claims = await self._ledger.claim([session_id])
         if not claims:
             raise SessionExists(f"session {session_id!r} is open in another process")
-        await self._restore_approvals({session_id})
-        return Held(claims[0], list(await self._ledger.store.cells(session_id, live=True)))
+        cells = list(await self._ledger.store.cells(session_id, live=True))
+        await self._restore_approvals({session_id}, {row.id for row in cells})
+        return Held(claims[0], cells)
 
     async def _live_cells(self) -> dict[str, list[CellRow]]:
         """By session."""
@@ -138,15 +142,18 @@ class Recovery:
             after = rows[-1].id
         return found
 
-    async def _restore_approvals(self, session_ids: Collection[str]) -> None:
-        """The questions of these sessions that are open, and the answers that count for good."""
+    async def _restore_approvals(self, session_ids: Collection[str], cell_ids: Collection[str]) -> None:
+        """The questions of these cells, and the answers that count for good. What nobody waits for any more, a call of
+        the host's own, is cancelled."""
         one = next(iter(session_ids)) if len(session_ids) == 1 else None
-        for state in ("pending", "allowed") if session_ids else ():
+        for state in ApprovalState if session_ids else ():
             after: str | None = None
             while rows := await self._ledger.store.approvals(session_id=one, state=state, after=after, limit=_PAGE):
                 for row in rows:
-                    if row.session_id in session_ids:
+                    if row.session_id in session_ids and (row.cell_id in cell_ids or state in _LASTING):
                         self._desk.restore(question_of(row))
+                    if row.session_id in session_ids and row.cell_id not in cell_ids:
+                        self._desk.cancel([row.id] if state is ApprovalState.PENDING else [])
                 after = rows[-1].id
 
     def _why_held(self, held: Held) -> str | None:

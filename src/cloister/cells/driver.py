@@ -257,7 +257,7 @@ class Driver:
         else:
             if sleeper.off_tape:
                 # What came before it is on no tape: its end counts because it is in the bytes.
-                namespace.state = sleeper.image
+                namespace.state, namespace.load = sleeper.image, None
                 namespace.tape.clear()
             elif ran and namespace.lasting:
                 cell.recording.cpu_ms = cell.cpu_ms

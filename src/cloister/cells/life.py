@@ -41,12 +41,14 @@ class Life:
         "on_seated",
         "place",
         "result",
+        "run",
         "saved",
         "sleeper",
         "snapshot",
         "task",
         "told",
         "unwatch",
+        "written",
     )
 
     def __init__(
@@ -62,6 +64,10 @@ class Life:
         # Whether it goes on without a caller: started by `exec`, or waited for with `wait`.
         self.detached = detached
         self.isolated = isolated
+        # Whether it was begun by `run`, here or elsewhere.
+        self.run = False
+        # Done when its end is written down, if somebody ended it.
+        self.written: Awaitable[object] | None = None
         self.max_output_bytes: int | None = None
         # Its place among all cells of the session, if that is written down.
         self.number = 0

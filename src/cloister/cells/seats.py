@@ -153,6 +153,12 @@ class Seats:
         if interpreter is not None:
             await self.give_back(interpreter)
 
+    async def forget(self, namespace: Namespace, load: Callable[[], Awaitable[bytes | None]]) -> None:
+        """What the namespace holds does not count: it is what `load` will say."""
+        await self.lose(namespace)
+        namespace.tape.clear()
+        namespace.state, namespace.load = None, load
+
     async def rest(self, namespace: Namespace) -> None:
         """Give the namespace's seat away. If its worker has died, bytes and tape still say what it held."""
         departure = self._depart(namespace)

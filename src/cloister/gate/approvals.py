@@ -74,6 +74,8 @@ class ApprovalDesk:
         # Pending, or allowed and not used yet.
         self._open: dict[str, Question] = {}
         self._closed = Archive(most_kept)
+        # By cell and number of the call, those that came from another process.
+        self._restored: dict[tuple[str, int], Question] = {}
         self._grants = Grants()
 
     def ask(
@@ -89,6 +91,7 @@ class ApprovalDesk:
         request_digest: str,
         terms: str,
         arguments_digest: str,
+        call_number: int = 0,
     ) -> Approval:
         now_ms = self._clock.now_ms()
         expires_ms = now_ms + self._ttl_ms if self._ttl_ms is not None else None
@@ -108,7 +111,7 @@ class ApprovalDesk:
             expires_at=moment(expires_ms) if expires_ms is not None else None,
         )
         self._asked += 1
-        question = Question(self._asked, approval, terms, arguments_digest, len(written), expires_ms)
+        question = Question(self._asked, approval, terms, arguments_digest, len(written), expires_ms, call_number)
         self._open[approval.id] = question
         self._note(question)
         self._tell("approval.required", approval)
@@ -153,16 +156,19 @@ class ApprovalDesk:
         """Each on its own, reported in the same order: `{"id", "decision", "message"?, "rule"?}`."""
         return [self._decide_one(item) for item in mappings(decisions)]
 
-    def use(self, approval_id: str, request_digest: str) -> bool:
-        """Whether exactly this request may be made now. True once, and never again.
+    def use(self, approval_id: str, request_digest: str, *, again: bool = False) -> bool:
+        """Whether exactly this request may be made now. True once, and never again; but `again`, for one that was
+        allowed and of which it is known that it was not made then.
 
         A request that is not the one that was allowed cancels the approval: the answer was to another question.
         After False the approval's state says why: pending, denied, expired, cancelled, or allowed, which means that
         it was used before.
         """
         question = self._look(approval_id)
-        if question is None or question.pending or approval_id not in self._open:
+        if question is None or question.pending:
             return False
+        if approval_id not in self._open:
+            return again and question.used and question.approval.request_digest == request_digest
         if question.approval.request_digest != request_digest:
             self._cancel(question)
             return False
@@ -259,6 +265,7 @@ class ApprovalDesk:
         """A question of another process, as it was there. One that allows for good does so here."""
         approval = question.approval
         self._asked = max(self._asked, question.number)
+        self._restored[approval.cell_id, question.call_number] = question
         if approval.decision is Decision.ALLOW_ALWAYS:
             rule = Rule.compile(approval.rule, what="the rule of the decision") if approval.rule is not None else None
             self._grant(question, rule)
@@ -266,6 +273,10 @@ class ApprovalDesk:
             self._open[approval.id] = question
         else:
             self._closed.add(question)
+
+    def restored(self, cell_id: str, call_number: int) -> Question | None:
+        """The question of another process about that call."""
+        return self._restored.get((cell_id, call_number))
 
     def _note(self, question: Question) -> None:
         if self._record is not None:

@@ -105,20 +105,39 @@ class Gate:
             return asked
         self._under_way[passage.key] = passage
         try:
-            if state is not ApprovalState.ALLOWED:
+            passed = await self._made_before(passage) if passage.caller.woke else None
+            if passed is None and state is not ApprovalState.ALLOWED:
                 raise self._unanswered(asked)
-            passed = await self._answered(asked, passage)
+            if passed is None:
+                passed = await self._answered(asked, passage)
         except Refusal as refusal:
             passed = self._execution.refused(passage, refusal)
         self._under_way.pop(passage.key, None)
         return passed
+
+    async def _made_before(self, passage: Passage) -> Passed | None:
+        """What became of an allowed call that another process had begun to make; None if it had not."""
+        entry = await self._journal.look_up(passage.key)
+        if entry is None:
+            return None
+        outcome = self._ended(passage.call, passage.caller, entry)
+        if outcome is None:
+            # It may be made twice, and nobody knows how it ended.
+            tool = passage.tool = resolve(self._registry, passage.name)
+            await self._binder.rebind(passage, tool, passage.arguments, passage.size)
+            return await self._execution.carry_out(passage, tool)
+        if outcome.record is not None:
+            self._execution.tell("call.settled", passage, {"record": to_json(outcome.record)})
+        return outcome
 
     async def _answered(self, asked: Asked, passage: Passage) -> Passed:
         tool = passage.tool = resolve(self._registry, passage.name)
         if passage.bound is None:
             # It was asked about in another process.
             await self._binder.rebind(passage, tool, passage.arguments, passage.size)
-        if self._desk.use(asked.approval.id, self._question(passage, tool)):
+        # The journal has no trace of it: it was allowed, and then its process ended.
+        again = passage.caller.woke and self._journal.remembers_all
+        if self._desk.use(asked.approval.id, self._question(passage, tool), again=again):
             self._check_denied(passage, tool)
             return await self._execution.carry_out(passage, tool)
         if self._answer(asked).state is not ApprovalState.CANCELLED:
@@ -151,16 +170,19 @@ class Gate:
             # Closed so long ago that the desk has forgotten it.
             return replace(asked.approval, state=ApprovalState.CANCELLED)
 
-    def ask_again(self, call: Call, caller: Caller, kept: Mapping[str, Any]) -> Asked | None:
-        """A call that a person was asked about before this process began, as `Asked.to_json` kept it. None if nobody
-        knows of the question any more."""
-        try:
-            approval = self._desk.get(kept["approval_id"])
-        except ApprovalNotFound:
+    def ask_again(self, call: Call, caller: Caller, kept: Mapping[str, Any] | None) -> Asked | None:
+        """A call that a person was asked about before this process began; `kept` is what `Asked.to_json` gave, if that
+        was written down. None if nobody was asked about it."""
+        question = self._desk.restored(caller.cell_id, call.number)
+        if question is None:
             return None
-        passage = Passage(call, kept["call_id"], caller, arguments=kept["arguments"], size=kept["size"])
+        approval = question.approval
+        arguments = kept["arguments"] if kept is not None else approval.arguments
+        passage = Passage(call, approval.call_id, caller, arguments=arguments, size=question.size)
         passage.tool = self._registry.get(call.name)
-        passage.request_digest, passage.notes = kept["request_digest"], kept["notes"]
+        passage.request_digest = question.arguments_digest
+        if kept is not None:
+            passage.notes = kept["notes"]
         passage.has_secrets = bool(self._handles.find(passage.arguments))
         return Asked(passage, approval, passage.record(CallStatus.APPROVAL_PENDING))
 
@@ -276,6 +298,7 @@ class Gate:
             request_digest=self._question(passage, tool),
             terms=self._terms(tool),
             arguments_digest=passage.request_digest,
+            call_number=passage.call.number,
         )
         return Asked(passage, approval, passage.record(CallStatus.APPROVAL_PENDING))
 

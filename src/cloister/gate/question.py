@@ -20,6 +20,8 @@ class Question:
     # About how many bytes the arguments take.
     size: int
     expires_ms: int | None
+    # Of the call, within its cell.
+    call_number: int = 0
     # An answer counts once.
     used: bool = False
     # The approver at work.

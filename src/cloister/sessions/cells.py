@@ -7,7 +7,7 @@ has read its end. `run` drives its cell in the caller's own task; `exec` leaves 
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -17,11 +17,10 @@ from cloister.cells.life import Life
 from cloister.cells.order import Order, Place
 from cloister.cells.runner import Ending
 from cloister.cells.seats import Namespace
-from cloister.cells.state import Move
-from cloister.core.cell import CellInfo, CellState, Observation
+from cloister.cells.state import Machine, Move
+from cloister.core.cell import CellState, Observation
 from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject
-from cloister.core.digest import digest_bytes
 from cloister.core.errors import (
     CellBusy,
     CellNotFound,
@@ -112,7 +111,7 @@ class Cells:
         if self._closed:
             self.order.leave(place)
             raise SessionClosed(f"session {self._setting.session_id!r} is closed")
-        life.place, self.front, life.driver = place, life, self.driver
+        life.place, self.front, life.driver, life.run = place, life, self.driver, True
         self._lives[life.id] = life
         self._setting.enlist(life)
         try:
@@ -181,6 +180,9 @@ class Cells:
 
     async def _drive(self, life: Life) -> bool:
         """Until it ends; True when it sleeps and only a person's answer can wake it."""
+        if life.begun is not None:
+            # What cannot be written down does not happen.
+            await life.begun
         sleeper, life.sleeper = life.sleeper, None
         try:
             if sleeper is None:
@@ -213,21 +215,18 @@ class Cells:
 
     async def _finish(self, life: Life, ended: Ended) -> None:
         """The program has ended: its end is written down before anybody is told."""
-        keeper, setting = self._setting.keeper, self._setting
-        if keeper is None or setting.row is None or not life.number:
+        keeper = self._setting.keeper
+        if keeper is None or not life.number:
             self._end(life, ended)
             return
         result = self._result(life, ended)
         try:
-            row, image = None, None
-            if not life.isolated:
-                image = await self._seats.save(life.driver.namespace)
-                row = setting.row(digest_bytes(image) if image is not None else None)
-            merged = life.merged
-            written = setting.values.rows(setting.session_id, merged)
-            await keeper.ended(life, result, row, image, written, self._setting.moment(merged))
+            await self._setting.write_end(keeper, life, result)
         except StoreError as error:
             log.error("the end of cell %s could not be written down: %s", life.id, error)
+            # So it has not ended like this: the session is what it was before.
+            life.cell.machine = Machine(CellState.INTERRUPTED)
+            await self._seats.forget(life.driver.namespace, keeper.namespace)
             self._end(life, _interrupted(f"how the cell ended could not be written down: {error.message}"))
         else:
             self._end(life, ended, result)
@@ -235,9 +234,7 @@ class Cells:
     def _started(self, life: Life) -> None:
         life.seated()
         self._making.start(life)
-        setting = self._setting
-        if setting.events.heard(setting.session_id):
-            self._tell(life, "cell.started", {"isolated": life.isolated})
+        self._tell(life, "cell.started", {"isolated": life.isolated})
 
     def _recover(self, life: Life, sleeper: Sleeper) -> None:
         """A cell that did not wake, or was stopped in the middle of it."""
@@ -285,7 +282,7 @@ class Cells:
         return life
 
     def __contains__(self, cell_id: object) -> bool:
-        return cell_id in self._lives
+        return isinstance(cell_id, str) and cell_id in self._lives
 
     def detach(self, life: Life) -> None:
         """From now on it goes on by itself."""
@@ -297,8 +294,8 @@ class Cells:
         life.max_output_bytes = bytes_for(self._supervisor.limits.max_output_tokens)
         self._wait_for_people(life)
 
-    def list(self) -> list[CellInfo]:
-        return [life.info() for life in self._lives.values()]
+    def __iter__(self) -> Iterator[Life]:
+        return iter(self._lives.values())
 
     # -- ended -----------------------------------------------------------------------------------------------
 
@@ -314,6 +311,8 @@ class Cells:
                 raise CellBusy(f"exec cell {life.id} is already being terminated")
             await self._halt(life, _TERMINATED)
         await life.over()
+        if life.written is not None:
+            await life.written
         assert life.result is not None
         if life.observer is not None or life.id not in self._lives:
             # The observer was there first: the output is its own.
@@ -359,7 +358,7 @@ class Cells:
             result = self._result(life, ended)
             if keeper is not None and life.number and not self._setting.leaving():
                 # Ended from outside: nobody need wait until that is written down.
-                keeper.ended(life, result)
+                life.written = keeper.ended(life, result)
         if merged := life.merged:
             self._setting.values.merge(merged)
         life.end(result, self._clock.now_ms())

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from cloister.core.errors import InvalidInput, StoreError
+from cloister.core.errors import InvalidInput
 from cloister.core.event import Event
 from cloister.ports.clock import Clock, moment
 from cloister.ports.rows import Append, EventRow
@@ -24,11 +24,12 @@ _PAGE = 500
 
 
 class EventLog:
-    """The log of a store, as events need it: `append` gives them their numbers, `read` finds them again."""
+    """The log of a store, as events need it: `append` gives them their numbers, or None to those that it could not
+    take; `read` finds them again."""
 
     def __init__(
         self,
-        append: Callable[[Sequence[Append]], Awaitable[tuple[int, ...]]],
+        append: Callable[[Sequence[Append]], Awaitable[Sequence[int | None]]],
         read: Callable[[str, int, int], Awaitable[Sequence[EventRow]]],
     ) -> None:
         self.append = append
@@ -51,9 +52,16 @@ class Events:
         # On their way into the log, in order.
         self._unwritten: list[Append] = []
         self._writing: asyncio.Future[None] | None = None
+        self._left = False
+
+    def leave(self) -> None:
+        """The host goes: what it does to its sessions here from now on does not happen to them."""
+        self._left = True
 
     def heard(self, session_id: str) -> bool:
         """Whether anybody listens to that session, now or later."""
+        if self._left and session_id in self._kept:
+            return False
         return self._listener is not None or session_id in self._streams or session_id in self._kept
 
     def keep(self, session_id: str) -> None:
@@ -113,12 +121,9 @@ class Events:
                 # What is told in the same moment goes along.
                 await asyncio.sleep(0)
                 some, self._unwritten = self._unwritten, []
-                try:
-                    numbers = await self._log.append(some)
-                except StoreError as error:
-                    log.error("%d events could not be written down: %s", len(some), error)
-                    continue
-                for seq, one in zip(numbers, some, strict=True):
+                numbers = await self._log.append(some)
+                written = [(seq, one) for seq, one in zip(numbers, some, strict=True) if seq is not None]
+                for seq, one in sorted(written, key=lambda pair: pair[0]):
                     self._deliver(Event(seq, one.kind, one.session_id, moment(one.at_ms), one.doc))
         finally:
             self._writing = None

@@ -124,6 +124,11 @@ class Keeper:
         doc = {"result": to_json(life.result)}
         return self._write(Put(self._row(life, life.cell.machine.state, doc, ended=True, live=False)))
 
+    async def namespace(self) -> bytes | None:
+        """The session's variables as they are written down."""
+        row = await self._store.session(self._session_id)
+        return await self._store.blob(row.image) if row is not None and row.image is not None else None
+
     def values(self, written: Sequence[tuple[str, Json, int, int]], gone: Sequence[str]) -> Awaitable[object]:
         """What the host has stored, with its times, and what it has taken away."""
         puts = [Put(ValueRow(self._session_id, *one)) for one in written]
@@ -158,6 +163,7 @@ class Keeper:
             "program": {"code": program.code, "inputs": dict(program.inputs)},
             "limits": to_json(life.cell.bounds),
             "isolated": life.isolated,
+            "run": life.run,
             "max_output_bytes": life.max_output_bytes,
         }
         return CellRow(

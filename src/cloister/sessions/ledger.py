@@ -9,10 +9,10 @@ import logging
 from collections.abc import Sequence
 
 from cloister.core.durability import Durability
-from cloister.core.errors import StoreError
+from cloister.core.errors import StoreConflict, StoreError
 from cloister.core.ids import IdSource
 from cloister.ports.clock import Clock
-from cloister.ports.rows import Append, Batch, Claim, Drop, EventRow, Write
+from cloister.ports.rows import Append, Batch, Claim, Drop, EventRow, MoveHead, Write
 from cloister.ports.store import Store
 from cloister.sessions.events import EventLog
 from cloister.sessions.fences import Fences
@@ -73,9 +73,11 @@ class Ledger:
 
     async def enter(self, session_id: str, writes: Sequence[Write]) -> bool:
         """A new session with what it begins with; False if another owner has one of that id."""
-        if await self.store.session(session_id) is not None:
+        try:
+            # A session that is there already has a head above 0, and then nothing of this is written.
+            await self.store.write(Batch((*writes, MoveHead(session_id, 0))))
+        except StoreConflict:
             return False
-        await self.store.write(Batch(tuple(writes)))
         return bool(await self.claim([session_id]))
 
     def let_go(self, session_id: str) -> None:
@@ -105,8 +107,8 @@ class Ledger:
     def event_log(self) -> EventLog:
         return EventLog(self._append, self._events)
 
-    async def _append(self, events: Sequence[Append]) -> tuple[int, ...]:
-        """Each session's own under its own fence, all of them in one go."""
+    async def _append(self, events: Sequence[Append]) -> Sequence[int | None]:
+        """Each session's own under its own fence, all of them in one go. Their numbers; None for what was refused."""
         by_session: dict[str, list[int]] = {}
         for place, event in enumerate(events):
             by_session.setdefault(event.session_id, []).append(place)
@@ -114,10 +116,14 @@ class Ledger:
             (places, self.store.write(Batch(tuple(events[place] for place in places), self.fences.get(session_id))))
             for session_id, places in by_session.items()
         ]
-        numbers: dict[int, int] = {}
+        numbers: list[int | None] = [None] * len(events)
         for places, written in writes:
-            numbers.update(zip(places, await written, strict=True))
-        return tuple(numbers[place] for place in range(len(events)))
+            try:
+                for place, seq in zip(places, await written, strict=True):
+                    numbers[place] = seq
+            except StoreError as error:
+                log.error("%d events of %s were not written down: %s", len(places), events[places[0]].session_id, error)
+        return numbers
 
     async def _events(self, session_id: str, since: int, limit: int) -> Sequence[EventRow]:
         return await self.store.events(session_id=session_id, since=since, limit=limit)

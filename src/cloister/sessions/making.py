@@ -95,11 +95,14 @@ class Making:
             kept = doc.get("program", {"code": "", "inputs": {}})
             program, bounds = Program(kept["code"], kept["inputs"]), from_json(SessionLimits, doc["limits"])
             life = self.new(program, bounds, driver, detached=True, isolated=doc["isolated"], cell_id=row.id)
+            # It may have come further than is written down, and made calls.
+            life.cell.woke = True
         if "result" in doc:
             life.cell.machine = Machine(CellState(row.state))
             life.cell.output.take_up(_said(item) for item in doc["content"])
             life.end(from_json(RunResult, doc["result"]), row.ended_ms or row.created_ms)
         life.created_ms, life.number, life.max_output_bytes = row.created_ms, row.number, doc["max_output_bytes"]
+        life.run = doc["run"]
         return life
 
     def _asleep(self, row: CellRow, load: Load, driver: Driver) -> Life:
@@ -108,8 +111,9 @@ class Making:
         own = self._isolated() if doc["isolated"] else driver
         life = self._live(cell, own, row.created_ms, detached=True, isolated=doc["isolated"])
         self._equip(life)
-        for number, kept in doc["asked"]:
-            asked = self._setting.gate.ask_again(cell.pending[number], cell.caller, kept)
+        written: dict[int, Any] = dict(doc["asked"])
+        for number, call in cell.pending.items():
+            asked = self._setting.gate.ask_again(call, cell.caller, written.get(number))
             if asked is not None:
                 cell.asked[number] = asked
                 cell.unmade.discard(number)

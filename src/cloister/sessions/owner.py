@@ -21,10 +21,12 @@ def _home() -> str:
 
 
 def _began(pid: int) -> str | None:
-    """When a process was started, in the kernel's own counting; None if there is none of that number."""
+    """When a process was started, in the kernel's own counting; None if none of that number is alive."""
     try:
         # The name of its program comes before, in brackets, and may have anything in it.
-        return (_PROC / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19]
+        told = (_PROC / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        # One that nobody has reaped is dead all the same.
+        return None if told[0] in "ZXx" else told[19]
     except (OSError, IndexError):
         return None
 

@@ -17,6 +17,7 @@ def approval_row(question: Question) -> ApprovalRow:
         "arguments_digest": question.arguments_digest,
         "size": question.size,
         "expires_ms": question.expires_ms,
+        "call_number": question.call_number,
         "used": question.used,
     }
     created_ms = int(approval.created_at.timestamp() * 1000)
@@ -32,5 +33,6 @@ def question_of(row: ApprovalRow) -> Question:
         arguments_digest=doc["arguments_digest"],
         size=doc["size"],
         expires_ms=doc["expires_ms"],
+        call_number=doc["call_number"],
         used=doc["used"],
     )

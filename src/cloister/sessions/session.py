@@ -167,7 +167,7 @@ class Session:
 
     @property
     def files(self) -> Files:
-        """Its files. For now those are the outputs that were too large for an observation."""
+        """Its files: the outputs that were too large for an observation."""
         return self._files
 
     def events(self, *, since: int | None = None) -> EventStream:
@@ -219,14 +219,15 @@ class Session:
 
     async def resume(self, cell_id: str | None = None, *, on_output: Listener | None = None) -> RunResult:
         """Go on with a run that sleeps: one that waits for approval, or in whose middle the session was restored.
-
-        Of several questions only those that were answered are acted upon; with none answered, nothing happens and
-        the cell still waits. Without `cell_id` the program that sleeps here is meant. A cell of `exec` goes on by
-        itself: `wait` for it.
-        """
+        Of several questions only those that were answered are acted upon; with none answered, nothing happens and the
+        cell still waits. Without `cell_id` the one that sleeps here is meant. A cell of `exec` goes on by itself."""
         self._check_open()
         if cell_id is not None and cell_id in self._direct:
             return await self._direct.resume(cell_id)
+        if cell_id in self._cells and (run := self._cells.find(cell_id)).run and run.detached:
+            # It goes on by itself since the process that ran it has ended.
+            await self._cells.watch.to_the_end(run, self._supervisor.limits.max_yield_ms)
+            return run.result or self._cells.waiting(run)
         life = self._sleeping()
         if life is None or (cell_id is not None and cell_id != life.id):
             what = "no cell sleeps in this session" if cell_id is None else f"no cell {cell_id!r} sleeps here"
@@ -293,7 +294,7 @@ class Session:
 
     async def cells(self) -> list[CellInfo]:
         """The cells that have not ended, and those whose end nobody has read; the oldest first."""
-        return self._cells.list()
+        return [life.info() for life in self._cells]
 
     async def terminate(self, cell_id: str) -> Observation:
         """End a cell, for sure: returns when it has stopped and its calls are over. One that ended before tells how.
@@ -329,22 +330,20 @@ class Session:
             cell_id=self._ids.new("cel_"),
             diagnostics=checked.diagnostics,
             error=error,
-            metrics=Metrics(duration_ms=self._since(began)),
+            metrics=Metrics(duration_ms=round((self._clock.monotonic() - began) * 1000, 3)),
         )
 
     # -- bytes -----------------------------------------------------------------------------------------------
 
     async def snapshot(self) -> bytes:
-        """The session as bytes that `Cloister.restore_session` opens again. While a cell waits for a call, its
-        program is in there too, asleep; while it computes, this waits until it does either."""
+        """The session as bytes that `Cloister.restore_session` opens again. While a cell waits for a call, its program
+        is in there too, asleep; while it computes, this waits until it does either."""
         return seal(await self._freeze(), self._key())
 
     async def _freeze(self) -> Envelope:
         self._check_open()
-        dumped = await self._cells.driver.dump()
-        if dumped is not None:
-            image, cell = dumped
-            return self._envelope(image, put_to_sleep(cell))
+        if (dumped := await self._cells.driver.dump()) is not None:
+            return self._envelope(dumped[0], put_to_sleep(dumped[1]))
         place = await self._cells.order.turn()
         if place is None:
             return self._asleep_envelope()
@@ -360,7 +359,7 @@ class Session:
         return self._envelope(front.sleeper.image, put_to_sleep(front.cell))
 
     async def history(self) -> list[PastCell]:
-        """What this session has done, the oldest first: its cells and their calls. Only of one that is written down."""
+        """What this session has done, the oldest first, if it is written down."""
         return await read_history(self._stored(), self.id)
 
     async def fork(self, at: str | None = None, *, session_id: str | None = None) -> "Session":
@@ -416,6 +415,9 @@ class Session:
         self._desk.forget_session(self.id)
         await self._direct.close()
         await self._cells.close()
+        if self._keeper is not None:
+            # While the session is still ours.
+            await self._events.flush()
         self._events.close(self.id)
         if self._on_close is not None:
             self._on_close(self)
@@ -442,9 +444,11 @@ class Session:
         """What another process had written down of this session: its values, and the cells that have not ended or whose
         end nobody has read. What becomes of each."""
         assert self._ledger is not None
-        store = self._ledger.store
+        store, rows = self._ledger.store, sorted(cells, key=lambda row: (row.number, row.id))
         self._values.take_up(await store.values(self.id))
-        return {row.id: self._cells.take_up(row, store.blob) for row in sorted(cells, key=lambda row: row.number)}
+        if self._keeper is not None:
+            self._keeper.last_cell = max([self._keeper.last_cell, *(row.number for row in rows)])
+        return {row.id: self._cells.take_up(row, store.blob) for row in rows}
 
     def _take_over(self, origin: Envelope, place: Place | None = None) -> bool:
         """What the session has from `origin` beside its namespace. Whether a cell sleeps here now, at `place`."""
@@ -467,10 +471,9 @@ class Session:
         return front if front is not None and front.sleeper is not None and not front.detached else None
 
     async def _with_snapshot(self, result: RunResult) -> RunResult:
-        if self._sleeping() is not None:
-            envelope = self._asleep_envelope()
-        else:
-            envelope = self._envelope(await self._seats.save(self._cells.driver.namespace), None)
+        asleep = self._sleeping() is not None
+        state = None if asleep else await self._seats.save(self._cells.driver.namespace)
+        envelope = self._asleep_envelope() if asleep else self._envelope(state, None)
         return replace(result, snapshot_id=self._ids.new("snp_"), snapshot=seal(envelope, self._key()))
 
     def _envelope(self, state: bytes | None, cell: Mapping[str, Any] | None) -> Envelope:
@@ -491,9 +494,6 @@ class Session:
 
     def _refused(self, error: ErrorObject) -> RunResult:
         return RunResult(status=status_of(error.code), cell_id=self._ids.new("cel_"), error=with_hint(error))
-
-    def _since(self, began: float) -> float:
-        return round((self._clock.monotonic() - began) * 1000, 3)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -7,8 +7,10 @@ from typing import Any
 from cloister.cells.life import Life
 from cloister.cells.seats import Seats
 from cloister.cells.supervisor import Supervisor
+from cloister.core.digest import digest_bytes
 from cloister.core.ids import IdSource
 from cloister.core.limits import SessionLimits
+from cloister.core.run import RunResult
 from cloister.core.value import Json
 from cloister.gate import ApprovalDesk, Gate, Handles
 from cloister.ports.clock import Clock
@@ -66,3 +68,12 @@ class Setting:
         if not merged:
             return Moment(values.view(), values.version, counts)
         return Moment({**values.view(), **merged}, values.version + len(merged), counts)
+
+    async def write_end(self, keeper: Keeper, life: Life, result: RunResult) -> None:
+        """How a cell ended, with what it left behind; raises `StoreError`, and then nothing of it is written down."""
+        row, image, merged = None, None, life.merged
+        if not life.isolated and self.row is not None:
+            image = await self.seats.save(life.driver.namespace)
+            row = self.row(digest_bytes(image) if image is not None else None)
+        written = self.values.rows(self.session_id, merged)
+        await keeper.ended(life, result, row, image, written, self.moment(merged))

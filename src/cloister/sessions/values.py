@@ -72,18 +72,22 @@ class Values:
         )
         if refusal is not None:
             raise QuotaExceeded(f"the value for {name!r} cannot be stored: {refusal}")
+        now = self._clock.now_ms()
+        # Written down first: what is not safe is not there, and whoever was written last is there last.
+        await self._kept([(name, made, old.created_ms if old is not None else now, now)])
         self._write(name, made, size)
-        await self._kept([name])
 
     async def delete(self, key: str) -> bool:
         """False if there is nothing under `key`."""
         name = check_key(key)
         if name not in self._values:
             return False
+        await self._kept((), [name])
+        if name not in self._values:
+            return False
         self._own()
         del self._values[name]
         self._total_bytes -= entry_size(name, self._notes.pop(name).size)
-        await self._kept((), [name])
         return True
 
     async def list(self) -> builtins.list[ValueInfo]:
@@ -108,24 +112,22 @@ class Values:
             if refusal is not None:
                 raise QuotaExceeded(f"the values cannot be stored: {refusal}")
             total += more
-        before, stayed = list(self._values), {key: note for key, note in self._notes.items() if key in made}
+        now = self._clock.now_ms()
+        created = {key: self._notes[key].created_ms if key in self._notes else now for key in made}
+        rows = [(key, value, created[key], now) for key, (value, _) in made.items()]
+        await self._kept(rows, [key for key in self._values if key not in made])
         self._values, self._notes, self._total_bytes, self._is_shared = {}, {}, 0, False
         self.version += 1
-        now = self._clock.now_ms()
         for name, (value, size) in made.items():
             self._values[name] = value
-            self._notes[name] = _Note(size, stayed[name].created_ms if name in stayed else now, now)
+            self._notes[name] = _Note(size, created[name], now)
         self._total_bytes = total
-        await self._kept(list(made), [name for name in before if name not in made])
 
     # -- for the runtime -------------------------------------------------------------------------------------
 
-    async def _kept(self, written: Sequence[str], gone: Sequence[str] = ()) -> None:
+    async def _kept(self, written: Sequence[tuple[str, Json, int, int]], gone: Sequence[str] = ()) -> None:
         if self._keep is not None:
-            notes = self._notes
-            await self._keep(
-                [(name, self._values[name], notes[name].created_ms, notes[name].updated_ms) for name in written], gone
-            )
+            await self._keep(written, gone)
 
     def view(self) -> Mapping[str, Json]:
         """The values as they are now, for good. Nobody may change what is in them."""

@@ -41,6 +41,13 @@ class Watch:
         # Nothing is awaited from here on: what is taken is delivered.
         return self.take(life)
 
+    async def to_the_end(self, life: Life, most_ms: int) -> bool:
+        """Whether it has ended; False when it waits for a person."""
+        while life.result is None:
+            if isinstance(await self.one(life, most_ms), WaitingForApproval):
+                return False
+        return True
+
     async def first_of(self, lives: list[Life], timeout_ms: int) -> Observation | None:
         """The first of them that has something to tell; None when none has in time."""
         for life in lives:

@@ -70,7 +70,8 @@ def vacuum(hand: Hand) -> None:
 
 
 _MISSING = " UNION ALL ".join(
-    f"SELECT '{what} ' || {key}, {column} FROM {table} WHERE {column} NOT IN (SELECT name FROM blobs)"  # noqa: S608
+    f"SELECT '{what} ' || {key}, {column} FROM {table} WHERE {column} IS NOT NULL "  # noqa: S608
+    f"AND {column} NOT IN (SELECT name FROM blobs)"
     for what, key, table, column in (
         ("session", "id", "sessions", "image"),
         ("cell", "id", "cells", "image"),

@@ -1,0 +1,199 @@
+"""What the child process runs: a few sessions, each a list of groups of cells that are started together.
+
+Every number that a tool is given occurs once in a plan, so that an effect can be told by its tool and number. A call
+that may be told `OUTCOME_UNKNOWN` is made through `safe`, which puts that into the program's result.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    code: str
+    isolated: bool = False
+
+
+Group: TypeAlias = tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What becomes of one session."""
+
+    language: str
+    groups: tuple[Group, ...]
+
+    @property
+    def steps(self) -> list[tuple[int, Step]]:
+        return [(number, step) for number, group in enumerate(self.groups) for step in group]
+
+
+Plan: TypeAlias = "dict[str, Script]"
+
+_SAFE_PY = """
+import asyncio
+async def safe(f, n):
+    try:
+        return await f(n)
+    except RuntimeError as e:
+        return '!' + str(e).split(':')[0] + ' ' + str(n)
+"""
+_SAFE_TS = """
+async function safe(f: any, n: number): Promise<any> {
+  try { return await f({n}) } catch (e: any) { return '!' + e.code + ' ' + n }
+}
+"""
+
+
+def _script(language: str, *groups: "str | Group") -> Script:
+    return Script(language, tuple((Step(group),) if isinstance(group, str) else group for group in groups))
+
+
+def _sequence(first: int) -> Plan:
+    """Calls one after the other, in loops, in functions, in a cell that fails; values and variables between cells."""
+    a, b, c, d, e = (first + 10 * k for k in range(5))
+    python = _script(
+        "python",
+        _SAFE_PY + "got = []\nlen(got)",
+        f"""
+for i in range(2):
+    got.append(await safe(look, {a} + i))
+    got.append(await safe(pay, {b} + i))
+    got.append(await safe(put, {c} + i))
+    print('step', i)
+store('early', got[:3])
+got
+""",
+        f"""
+async def inner(n):
+    return [await safe(pay, n), await safe(look, n + 1)]
+async def outer(n):
+    first = await inner(n)
+    return [first, await safe(flop, n + 2), load('early')[0]]
+nested = await outer({d})
+nested
+""",
+        f"got.append(await safe(pay, {e}))\nstore('failed', got[-1])\nraise ValueError('on purpose')",
+        "[got, nested, load('early'), load('failed')]",
+    )
+    typescript = _script(
+        "typescript",
+        _SAFE_TS + "let got: any[] = []; got.length",
+        f"""
+for (let i = 0; i < 2; i++) {{
+  got.push(await safe(look, {a} + i))
+  got.push(await safe(pay, {b} + i))
+  got.push(await safe(put, {c} + i))
+  console.log('step', i)
+}}
+store('early', got.slice(0, 3))
+got
+""",
+        f"""
+async function inner(n: number) {{ return [await safe(pay, n), await safe(look, n + 1)] }}
+async function outer(n: number) {{
+  const first = await inner(n)
+  return [first, await safe(flop, n + 2), load('early')[0]]
+}}
+let nested = await outer({d})
+nested
+""",
+        f"got.push(await safe(pay, {e})); store('failed', got[got.length - 1]); throw new Error('on purpose')",
+        "[got, nested, load('early'), load('failed')]",
+    )
+    return {"python": python, "typescript": typescript}
+
+
+def _gathered(first: int) -> Plan:
+    """Calls made together, some of them so slow that the program sleeps meanwhile; cells in line and beside it."""
+    a, b, c, d = (first + 10 * k for k in range(4))
+    python = _script(
+        "python",
+        _SAFE_PY + "got = []",
+        f"""
+got += await asyncio.gather(safe(pay, {a}), safe(look, {a} + 1), safe(put, {a} + 2), safe(slow, {a} + 3),
+                            safe(flop, {a} + 4))
+store('together', got)
+got
+""",
+        (
+            Step(f"got.append(await safe(slow, {b}))\nprint('first')\n'first'"),
+            Step(f"got.append(await safe(pay, {b} + 1))\nload('together')[1]"),
+            Step(_SAFE_PY + f"x = [await safe(slow, {c}), await safe(pay, {c} + 1)]\nstore('beside', x)\nx", True),
+            Step(_SAFE_PY + f"await asyncio.gather(safe(put, {d}), safe(pay, {d} + 1))", True),
+        ),
+        "[got, load('beside')]",
+    )
+    typescript = _script(
+        "typescript",
+        _SAFE_TS + "let got: any[] = []; 0",
+        f"""
+got.push(...await Promise.all([safe(pay, {a}), safe(look, {a} + 1), safe(put, {a} + 2), safe(slow, {a} + 3),
+                               safe(flop, {a} + 4)]))
+store('together', got)
+got
+""",
+        (
+            Step(f"got.push(await safe(slow, {b})); console.log('first'); 'first'"),
+            Step(f"got.push(await safe(pay, {b} + 1)); load('together')[1]"),
+            Step(
+                _SAFE_TS + f"let x = [await safe(slow, {c}), await safe(pay, {c} + 1)]; store('beside', x); x",
+                True,
+            ),
+            Step(_SAFE_TS + f"await Promise.all([safe(put, {d}), safe(pay, {d} + 1)])", True),
+        ),
+        "[got, load('beside')]",
+    )
+    return {"python": python, "typescript": typescript}
+
+
+def _asking(first: int) -> Plan:
+    """Questions to a person, who says no to every number that three divides. `first` is such a number."""
+    a, b = first, first + 30
+    python = _script(
+        "python",
+        _SAFE_PY + f"got = [await safe(ask, {a} + 1), await safe(ask, {a})]\ngot",
+        f"got.append(await safe(pay, {b}))\ngot += await asyncio.gather(safe(ask, {b} + 1), safe(pay, {b} + 2), "
+        f"safe(look, {b} + 4), safe(ask, {b} + 3), safe(askput, {b} + 5))\nstore('asked', got)\ngot",
+        (Step("len(got)"), Step(_SAFE_PY + f"[await safe(ask, {b} + 10), await safe(askput, {b} + 11)]", True)),
+        "[got, load('asked')]",
+    )
+    typescript = _script(
+        "typescript",
+        _SAFE_TS + f"let got: any[] = [await safe(ask, {a} + 1), await safe(ask, {a})]; got",
+        f"got.push(await safe(pay, {b})); got.push(...await Promise.all([safe(ask, {b} + 1), safe(pay, {b} + 2), "
+        f"safe(look, {b} + 4), safe(ask, {b} + 3), safe(askput, {b} + 5)])); store('asked', got); got",
+        (Step("got.length"), Step(_SAFE_TS + f"[await safe(ask, {b} + 10), await safe(askput, {b} + 11)]", True)),
+        "[got, load('asked')]",
+    )
+    return {"python": python, "typescript": typescript}
+
+
+def _one(plan: Plan, language: str) -> Plan:
+    return {language: plan[language]}
+
+
+PLANS: dict[str, Plan] = {
+    f"{name}-{language}": _one(make(300), language)
+    for name, make in (("sequence", _sequence), ("gathered", _gathered), ("asking", _asking))
+    for language in ("python", "typescript")
+}
+# Two sessions at once, each in its own language.
+PLANS["two"] = {"one": _sequence(300)["python"], "two": _gathered(600)["typescript"]}
+
+
+def _held(first: int) -> Script:
+    """Cells that hold on in a call which takes as long as its host is told, in line and beside it."""
+    return _script(
+        "python",
+        _SAFE_PY + "got = []",
+        (
+            Step(f"got = [await safe(pay, {first}), await safe(slow, {first} + 1), await safe(pay, {first} + 2)]\ngot"),
+            Step(_SAFE_PY + f"[await safe(put, {first} + 10), await safe(slow, {first} + 11)]", True),
+        ),
+        f"got.append(await safe(pay, {first} + 20))\ngot",
+    )
+
+
+HELD = {"held": {"held": _held(300)}}

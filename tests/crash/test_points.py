@@ -1,0 +1,46 @@
+"""Kills at every commit point by name: see `points`."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.crash.parent import Course, Nursery, Trial, kill_at_points
+from tests.crash.plans import PLANS
+
+_WRITTEN = "session began suspended asked intent settlement question answer ended read values events"
+POINTS = [
+    *(f"{when}:{what}" for what in _WRITTEN.split() for when in ("before", "committed", "after", "stall")),
+    *(f"{when}:{what}" for what in "tool dispatch dump resume end claim".split() for when in ("before", "after")),
+]
+# So that what a recovered cell has come to must outlive the host that finished it.
+_SECOND = "after:read:1"
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_host_killed_at_one_point_after_the_other_comes_to_the_same_end(
+    nursery: Nursery, course: Callable[[str], Course], tmp_path: Path, plan: str
+) -> None:
+    rng, known = random.Random(plan), course(plan)
+    # Near the beginning of each life: the further the plan is, the fewer of them are left.
+    chosen = [point for point in rng.choices(sorted(known.points), k=9) if not point.endswith(("session", "claim"))]
+    points = [f"{point}:{rng.randint(1, min(known.points[point], 4))}" for point in chosen]
+    kill_at_points(Trial(nursery, plan, tmp_path / "trial"), known, points)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("plan", PLANS)
+def test_every_occurrence_of_every_point_can_be_the_last(
+    nursery: Nursery, course: Callable[[str], Course], tmp_path: Path, plan: str, point: str
+) -> None:
+    known = course(plan)
+    failed: list[str] = []
+    for nth in range(1, known.points.get(point, 0) + 1):
+        try:
+            kill_at_points(Trial(nursery, plan, tmp_path / f"{nth}"), known, [f"{point}:{nth}", _SECOND])
+        except AssertionError as failure:
+            failed.append(str(failure))
+    assert not failed, f"{len(failed)} of {known.points[point]}:\n" + "\n".join(failed)

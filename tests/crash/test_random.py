@@ -1,0 +1,28 @@
+"""Kills at random instants, many in the life of one plan, until it is done."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.crash.parent import Course, Nursery, Trial, kill_at_random
+from tests.crash.plans import PLANS
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_plan_comes_to_the_same_end_however_often_its_host_is_killed(
+    nursery: Nursery, course: Callable[[str], Course], tmp_path: Path, plan: str
+) -> None:
+    kill_at_random(Trial(nursery, plan, tmp_path / "trial"), course(plan), 1, most_kills=9)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", range(10, 22))
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_plan_comes_to_the_same_end_for_many_seeds(
+    nursery: Nursery, course: Callable[[str], Course], tmp_path: Path, plan: str, seed: int
+) -> None:
+    for again in range(3):
+        trial = Trial(nursery, plan, tmp_path / f"{again}")
+        kill_at_random(trial, course(plan), seed * 1000 + again, most_kills=12)
