@@ -116,7 +116,7 @@ class Cloister:
             heard=heard,
             record=self._record_question if self._ledger is not None else None,
         )
-        journal = StoreJournal(self._ledger.store, self._ledger.fences) if self._ledger is not None else MemoryJournal()
+        journal = StoreJournal(self._ledger.store, self._ledger.ink) if self._ledger is not None else MemoryJournal()
         self._wiring = Wiring(self._clock, self._ids, self._desk, journal, emit, heard)
         # The last writes of questions, for whoever must know that they are safe.
         self._records: dict[str, Awaitable[object]] = {}
@@ -370,7 +370,7 @@ class Cloister:
         row, fence = approval_row(question), self._ledger.fences.get(question.approval.session_id)
         if fence is None or self._ledger.leaving:
             return
-        self._records[row.id] = self._ledger.store.write(Batch((Put(row),), fence))
+        self._records[row.id] = self._ledger.ink.write(question.approval.session_id, Put(row))
         while len(self._records) > _RECORDS:
             del self._records[next(iter(self._records))]
 

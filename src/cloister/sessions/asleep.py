@@ -17,7 +17,8 @@ from cloister.gate.redaction import Redactor
 from cloister.ports.engine import Call, Catalog, Program
 
 
-def put_to_sleep(cell: Cell) -> dict[str, Any]:
+def put_to_sleep(cell: Cell, *, records: bool = True) -> dict[str, Any]:
+    """Without `records` for a place where the journal is, which has them."""
     return {
         "id": cell.id,
         "code": cell.program.code,
@@ -25,7 +26,7 @@ def put_to_sleep(cell: Cell) -> dict[str, Any]:
         "values": cell.values.to_json(),
         "dropped": cell.output.dropped,
         "begun": cell.output.begun(),
-        "records": [[number, to_json(record)] for number, record in cell.records.items()],
+        "records": [[number, to_json(record)] for number, record in cell.records.items()] if records else [],
         "limits": to_json(cell.bounds),
         "wall_left_ms": cell.wall_left_ms,
         "cpu_left_ms": cell.cpu_left_ms,

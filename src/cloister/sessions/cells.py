@@ -34,8 +34,9 @@ from cloister.core.run import RunResult
 from cloister.core.wire import to_json
 from cloister.ports.engine import Program
 from cloister.ports.rows import CellRow
+from cloister.ports.store import Store
 from cloister.sessions.asleep import put_to_sleep
-from cloister.sessions.making import Listener, Load, Making
+from cloister.sessions.making import Listener, Making
 from cloister.sessions.observing import Teller
 from cloister.sessions.results import Reporter
 from cloister.sessions.setting import Setting
@@ -438,9 +439,9 @@ class Cells:
             self.order.enter(life.place)
         self.order.fall_asleep()
 
-    def take_up(self, row: CellRow, load: Load) -> str:
+    def take_up(self, row: CellRow, store: Store) -> str:
         """A cell of another process, as it was written down there; what becomes of it."""
-        life = self._making.from_row(row, load, self.driver)
+        life = self._making.from_row(row, store, self.driver)
         self._lives[life.id] = life
         if life.result is not None:
             self._supervisor.ended(life, lambda: self._reap(life))

@@ -21,6 +21,7 @@ log = logging.getLogger("cloister.sessions")
 EventListener: TypeAlias = Callable[[Event], None]
 _MOST_UNREAD = 10_000
 _PAGE = 500
+_MOMENT_SECONDS = 0.005
 
 
 class EventLog:
@@ -53,6 +54,8 @@ class Events:
         self._unwritten: list[Append] = []
         self._writing: asyncio.Future[None] | None = None
         self._left = False
+        # Done when those that have gathered are to be written.
+        self._pause: asyncio.Future[None] | None = None
 
     def leave(self) -> None:
         """The host goes: what it does to its sessions here from now on does not happen to them."""
@@ -84,7 +87,8 @@ class Events:
     async def flush(self) -> None:
         """Returns when all that was told so far is written down."""
         while self._writing is not None:
-            await asyncio.wait([self._writing])
+            self._hurry()
+            await asyncio.wait([self._writing], timeout=_MOMENT_SECONDS)
 
     def subscribe(self, session_id: str, *, since: int | None = None, most_unread: int = _MOST_UNREAD) -> "EventStream":
         """What happens in that session from now on; or since the event of that number, as far as it is in the log."""
@@ -118,8 +122,7 @@ class Events:
         assert self._log is not None
         try:
             while self._unwritten:
-                # What is told in the same moment goes along.
-                await asyncio.sleep(0)
+                await self._gather()
                 some, self._unwritten = self._unwritten, []
                 numbers = await self._log.append(some)
                 written = [(seq, one) for seq, one in zip(numbers, some, strict=True) if seq is not None]
@@ -127,6 +130,21 @@ class Events:
                     self._deliver(Event(seq, one.kind, one.session_id, moment(one.at_ms), one.doc))
         finally:
             self._writing = None
+
+    async def _gather(self) -> None:
+        """What happens within a moment goes along: a commit for each of them would be in the way of the calls'."""
+        loop = asyncio.get_running_loop()
+        self._pause = loop.create_future()
+        timer = loop.call_later(_MOMENT_SECONDS, self._hurry)
+        try:
+            await self._pause
+        finally:
+            timer.cancel()
+            self._pause = None
+
+    def _hurry(self) -> None:
+        if self._pause is not None and not self._pause.done():
+            self._pause.set_result(None)
 
     def _leave(self, stream: "EventStream") -> None:
         left = self._streams.get(stream.session_id)

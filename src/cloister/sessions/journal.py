@@ -6,9 +6,9 @@ next, at the latest with its own settlement. Every other intent is safe before t
 
 from cloister.core.capability import SideEffect
 from cloister.ports.journal import Entry, Intent, Settled
-from cloister.ports.rows import Batch, Intend, Settle
+from cloister.ports.rows import Intend, Settle
 from cloister.ports.store import Store
-from cloister.sessions.fences import Fences
+from cloister.sessions.ink import Ink
 
 _HARMLESS = frozenset({SideEffect.NONE, SideEffect.READ})
 
@@ -16,22 +16,21 @@ _HARMLESS = frozenset({SideEffect.NONE, SideEffect.READ})
 class StoreJournal:
     remembers_all = True
 
-    def __init__(self, store: Store, fences: Fences) -> None:
+    def __init__(self, store: Store, ink: Ink) -> None:
         self._store = store
-        self._fences = fences
+        self._ink = ink
         # The session of each call that is under way: a settlement does not say whose it is.
         self._sessions: dict[str, str] = {}
 
     async def intend(self, intent: Intent) -> None:
-        fence = self._fences.get(intent.session_id)
-        written = self._store.write(Batch((Intend(intent),), fence))
         self._sessions[intent.key] = intent.session_id
-        if not (intent.idempotent and intent.side_effect in _HARMLESS):
-            await written
+        if intent.idempotent and intent.side_effect in _HARMLESS:
+            self._ink.hold(intent.session_id, Intend(intent))
+        else:
+            await self._ink.write(intent.session_id, Intend(intent))
 
     async def settle(self, settled: Settled) -> None:
-        fence = self._fences.get(self._sessions.pop(settled.key, ""))
-        await self._store.write(Batch((Settle(settled),), fence))
+        await self._ink.write(self._sessions.pop(settled.key, ""), Settle(settled))
 
     async def look_up(self, key: str) -> Entry | None:
         return await self._store.call(key)

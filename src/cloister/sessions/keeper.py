@@ -1,8 +1,8 @@
 """The keeper: writes down what becomes of one session and its cells, so that another process can go on with them.
 
 Everything takes its place in the store's order at the moment it happens. What must be safe before anything else may
-happen is awaited: the end of a cell before anybody is told of it. A program's suspension need not be: the intents of
-its calls come after it in the order, and they are awaited.
+happen is awaited: the end of a cell before anybody is told of it. A program's suspension need not be, and is held for a
+moment: the intents of its calls come after it in the order, and they are awaited.
 """
 
 from collections.abc import Awaitable, Mapping, Sequence
@@ -18,10 +18,10 @@ from cloister.core.run import RunResult
 from cloister.core.value import Json
 from cloister.core.wire import to_json
 from cloister.ports.clock import Clock
-from cloister.ports.rows import Batch, CellRow, Drop, Put, PutBlob, SessionRow, SnapshotRow, ValueRow, Write
+from cloister.ports.rows import CellRow, Drop, Put, PutBlob, SessionRow, SnapshotRow, ValueRow, Write
 from cloister.ports.store import Store
 from cloister.sessions.asleep import put_to_sleep
-from cloister.sessions.fences import Fences
+from cloister.sessions.ink import Ink
 
 # What a fork needs of a program that waits; the rest is in the row of its cell, or not to be told twice.
 _MOMENT = ("id", "limits", "wall_left_ms", "cpu_left_ms", "calls_left", "calls_limit", "pending")
@@ -42,7 +42,7 @@ class Keeper:
     def __init__(
         self,
         store: Store,
-        fences: Fences,
+        ink: Ink,
         session_id: str,
         durability: Durability,
         clock: Clock,
@@ -52,7 +52,7 @@ class Keeper:
     ) -> None:
         self._store = store
         self._ids = ids
-        self._fences = fences
+        self._ink = ink
         self._session_id = session_id
         self._clock = clock
         self.durability = durability
@@ -82,7 +82,8 @@ class Keeper:
         cell = life.cell
         state = CellState.ASLEEP if cell.asked else CellState.WAITING
         asked = [[number, one.to_json()] for number, one in cell.asked.items()]
-        asleep = put_to_sleep(cell)
+        # The more calls a program has made, the longer they would be: those before are on record by themselves.
+        asleep = put_to_sleep(cell, records=False)
         waits = {key: asleep[key] for key in _MOMENT}
         number = max(cell.pending, default=0)
         if life.snapshot is None or life.snapshot[0] != number:
@@ -91,7 +92,7 @@ class Keeper:
         snapshot = self._snapshot(life, life.snapshot[1], name, number, doc)
         manual = life.sleeper is not None and life.sleeper.restored
         row = self._row(life, state, {"asleep": asleep, "asked": asked, "manual": manual}, image=name)
-        return self._write(PutBlob(name, image), Put(row), Put(snapshot))
+        return self._ink.hold(self._session_id, PutBlob(name, image), Put(row), Put(snapshot))
 
     def ended(
         self,
@@ -179,4 +180,4 @@ class Keeper:
         )
 
     def _write(self, *writes: Write) -> Awaitable[object]:
-        return self._store.write(Batch(writes, self._fences.get(self._session_id)))
+        return self._ink.write(self._session_id, *writes)

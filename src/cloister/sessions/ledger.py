@@ -16,6 +16,7 @@ from cloister.ports.rows import Append, Batch, Claim, Drop, EventRow, MoveHead, 
 from cloister.ports.store import Store
 from cloister.sessions.events import EventLog
 from cloister.sessions.fences import Fences
+from cloister.sessions.ink import Ink
 from cloister.sessions.keeper import Keeper
 from cloister.sessions.owner import is_dead, new_owner
 
@@ -30,6 +31,7 @@ class Ledger:
         self.store = store
         self._ids = ids
         self.fences = Fences()
+        self.ink = Ink(store, self.fences)
         self.durability = durability
         self._owner = new_owner()
         self._clock = clock
@@ -49,6 +51,7 @@ class Ledger:
         if self._renewing is not None:
             self._renewing.cancel()
             await asyncio.wait([self._renewing])
+        self.ink.release_all()
         if self._going:
             await asyncio.wait(self._going)
         try:
@@ -82,6 +85,7 @@ class Ledger:
 
     def let_go(self, session_id: str) -> None:
         """The session was closed: whoever wants it may have it."""
+        self.ink.release(session_id)
         self.fences.drop(session_id)
         going = asyncio.ensure_future(self._release(session_id))
         self._going.add(going)
@@ -131,7 +135,7 @@ class Ledger:
     def keeper(self, session_id: str, durability: Durability, *, last_cell: int = 0) -> Keeper | None:
         if durability is Durability.NONE:
             return None
-        return Keeper(self.store, self.fences, session_id, durability, self._clock, self._ids, last_cell=last_cell)
+        return Keeper(self.store, self.ink, session_id, durability, self._clock, self._ids, last_cell=last_cell)
 
     async def _renew(self) -> None:
         while True:

@@ -5,7 +5,7 @@ What is made here is owned by nobody yet, and nothing of it runs.
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -18,6 +18,7 @@ from cloister.cells.seats import Namespace
 from cloister.cells.state import Machine
 from cloister.cells.tape import Recording
 from cloister.cells.values import CellValues
+from cloister.core.call import ExternalCallRecord
 from cloister.core.cell import CellState
 from cloister.core.errors import StoreUnusable
 from cloister.core.limits import SessionLimits
@@ -25,13 +26,13 @@ from cloister.core.run import RunResult
 from cloister.core.wire import from_json
 from cloister.gate import Budget
 from cloister.ports.engine import Catalog, Program
+from cloister.ports.journal import Entry
 from cloister.ports.rows import CellRow
+from cloister.ports.store import Store
 from cloister.sessions.asleep import wake
 from cloister.sessions.setting import Setting
 
 Listener: TypeAlias = Callable[[Kind, str], None]
-# The bytes of that name, from the store.
-Load: TypeAlias = Callable[[str], Awaitable[bytes | None]]
 _NO_CATALOG = Catalog()
 # Of a cell that has not started, which cannot store anything.
 _NO_VALUES = CellValues({})
@@ -86,11 +87,11 @@ class Making:
         life.sleeper = Sleeper(cell, image, kept=kept)
         return life
 
-    def from_row(self, row: CellRow, load: Load, driver: Driver) -> Life:
+    def from_row(self, row: CellRow, store: Store, driver: Driver) -> Life:
         """A cell of another process: ended, asleep, or not begun."""
         doc = row.doc
         if "asleep" in doc:
-            life = self._asleep(row, load, driver)
+            life = self._asleep(row, store, driver)
         else:
             kept = doc.get("program", {"code": "", "inputs": {}})
             program, bounds = Program(kept["code"], kept["inputs"]), from_json(SessionLimits, doc["limits"])
@@ -105,7 +106,7 @@ class Making:
         life.run = doc["run"]
         return life
 
-    def _asleep(self, row: CellRow, load: Load, driver: Driver) -> Life:
+    def _asleep(self, row: CellRow, store: Store, driver: Driver) -> Life:
         doc = row.doc
         cell = self._woken(doc["asleep"])
         own = self._isolated() if doc["isolated"] else driver
@@ -119,9 +120,10 @@ class Making:
                 cell.unmade.discard(number)
 
         async def image() -> bytes:
-            found = await load(row.image) if row.image is not None else None
+            found = await store.blob(row.image) if row.image is not None else None
             if found is None:
                 raise StoreUnusable(f"the bytes of cell {row.id} are not in the store")
+            cell.records.update(_records(await store.calls(row.id)))
             return found
 
         # One that came with a snapshot sleeps until it is taken up, here as where it came.
@@ -169,6 +171,24 @@ class Making:
     def _notified(self, life: Life, said: str) -> None:
         redactor = self._setting.handles.redactor()
         self._setting.tell(life, "cell.notified", {"message": redactor.text(said) if redactor else said})
+
+
+def _records(entries: Iterable[Entry]) -> dict[int, ExternalCallRecord]:
+    """The calls of a cell that have ended, as they are on record."""
+    return {
+        intent.number: ExternalCallRecord(
+            id=intent.call_id,
+            name=intent.name,
+            side_effect=intent.side_effect,
+            duration_ms=float(settled.at_ms - intent.at_ms),
+            status=settled.status,
+            request_digest=intent.request_digest,
+            response_digest=settled.response_digest,
+            error=settled.error,
+        )
+        for intent, settled in ((entry.intent, entry.settled) for entry in entries)
+        if settled is not None
+    }
 
 
 def _said(item: Mapping[str, Any]) -> list[Any]:

@@ -448,7 +448,7 @@ class Session:
         self._values.take_up(await store.values(self.id))
         if self._keeper is not None:
             self._keeper.last_cell = max([self._keeper.last_cell, *(row.number for row in rows)])
-        return {row.id: self._cells.take_up(row, store.blob) for row in rows}
+        return {row.id: self._cells.take_up(row, store) for row in rows}
 
     def _take_over(self, origin: Envelope, place: Place | None = None) -> bool:
         """What the session has from `origin` beside its namespace. Whether a cell sleeps here now, at `place`."""

@@ -152,6 +152,7 @@ def test_waiting_cell_can_be_stopped_and_asked_about(shell: Shell) -> None:
 def test_whoever_leaves_is_told_what_has_not_ended(shell: Shell) -> None:
     with shell.terminal("repl", "-t", "bank") as terminal:
         terminal.enter(ASKS)
+        terminal.until("or deny\r\n")
         terminal.enter("\x04")
         assert terminal.end() == 0
         assert terminal.screen.splitlines()[-1].endswith("of repl has not ended, and goes no further")

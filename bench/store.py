@@ -1,0 +1,102 @@
+"""Durability: what writing everything down costs, how fast ten thousand sleepers are found again, how much room they
+take."""
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.measure import Row
+from cloister import CellLimits, Cloister, SessionLimits, Tool
+
+_LIMITS = SessionLimits(wall_ms=600_000, cpu_ms=600_000, max_external_calls=100_000)
+_CALLS = 200
+_CODE = f"for i in range({_CALLS}):\n    await look(i)\n"
+_SLEEPERS = 10_000
+
+
+async def rows() -> AsyncIterator[Row]:
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        none = await _rate(Cloister(tools=[_look()], limits=_LIMITS, type_check="off", workers=2), 1)
+        one = await _rate(_stored(folder / "one.db"), 1)
+        many = await _rate(_stored(folder / "many.db"), 64)
+        yield Row("durable reads per second, one session, SQLite, FULL [% of none, at least 40]", none / one, 2.5)
+        yield Row("the same with 64 sessions [1 / rate of one session, at most 1 / 1.5]", one / many, 1 / 1.5)
+        settled = 65 * _CALLS
+        size = sum(os.path.getsize(folder / name) for name in ("one.db", "many.db")) / settled / 1024
+        yield Row("store per settled small call, Python [KB]", size, 6.0)
+        yield await _cell_overhead(folder)
+        yield await _recovery(folder)
+
+
+def _look() -> Tool:
+    async def look(n: int) -> int:
+        """Look."""
+        return n
+
+    return Tool(look, side_effect="read")
+
+
+def _stored(path: Path, **options: Any) -> Cloister:
+    given: dict[str, Any] = {"tools": [_look()], "limits": _LIMITS, "type_check": "off", "workers": 2, **options}
+    return Cloister(store=f"sqlite://{path}", **given)
+
+
+async def _rate(made: Cloister, count: int) -> float:
+    """Calls per second."""
+    async with made as cloister:
+        sessions = [await cloister.open_session(f"s{n}") for n in range(count)]
+        await sessions[0].run("await look(1)")
+        began = time.perf_counter()
+        results = await asyncio.gather(*(session.run(_CODE) for session in sessions))
+        spent = time.perf_counter() - began
+    assert all(result.ok for result in results), results[0]
+    return count * _CALLS / spent
+
+
+async def _cell_overhead(folder: Path) -> Row:
+    spent: dict[str, float] = {}
+    url = f"sqlite://{folder / 'cell.db'}?synchronous=normal"
+    given: dict[str, dict[str, Any]] = {"none": {}, "cell": {"store": url, "durability": "cell"}}
+    for name, options in given.items():
+        async with Cloister(limits=_LIMITS, type_check="off", **options) as cloister:
+            session = await cloister.open_session()
+            times: list[float] = []
+            for _ in range(300):
+                began = time.perf_counter()
+                await session.run("1 + 1")
+                times.append(time.perf_counter() - began)
+        spent[name] = median(times[50:]) * 1000
+    return Row("`cell` durability on a run without calls, over none, p50 [ms]", spent["cell"] - spent["none"], 1.0)
+
+
+async def _recovery(folder: Path) -> Row:
+    """From opening the store to ready, with ten thousand programs asleep in it."""
+
+    async def hold(n: int) -> int:
+        return n
+
+    ask = Tool(hold, approval_policy="manual")
+    cells = CellLimits(max_cells=2 * _SLEEPERS, max_isolated=_SLEEPERS)
+    path = folder / "asleep.db"
+    code = "total = 40\nrow = await hold(1)\ntotal + row"
+    async with _stored(path, tools=[ask], cells=cells) as cloister:
+        sessions = [await cloister.open_session(f"s{n}") for n in range(100)]
+
+        async def start(session: Any) -> None:
+            for _ in range(_SLEEPERS // 100):
+                await session.exec(code, isolated=True, yield_ms=60_000)
+
+        await asyncio.gather(*map(start, sessions))
+    began = time.perf_counter()
+    async with _stored(path, tools=[ask], cells=cells) as cloister:
+        spent = time.perf_counter() - began
+        report = await cloister.recovery_report()
+    assert len(report.cells) == _SLEEPERS, len(report.cells)
+    assert {cell.outcome for cell in report.cells} == {"waits"}
+    return Row("opening a store with 10,000 programs asleep, to ready [s]", spent, 5.0)

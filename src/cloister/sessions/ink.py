@@ -1,0 +1,60 @@
+"""Writes of a host's sessions on their way to the store, each under the fence of its session.
+
+What need not be safe by itself is held for a moment, so that it shares the commit of what comes next: a program's wait
+that leads to nothing but reads, say. The order within a session is kept: whatever is held goes first.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Generator
+from typing import Any
+
+from cloister.ports.rows import Batch, Write
+from cloister.ports.store import Store
+from cloister.sessions.fences import Fences
+
+# A program that waits for longer is safe where it waits.
+_HOLD_SECONDS = 0.02
+
+
+class Ink:
+    def __init__(self, store: Store, fences: Fences) -> None:
+        self._store = store
+        self._fences = fences
+        self._held: dict[str, list[Write]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def write(self, session_id: str, *writes: Write) -> Awaitable[tuple[int, ...]]:
+        """Done when these, and all before them, are safe."""
+        self.release(session_id)
+        return self._store.write(Batch(writes, self._fences.get(session_id)))
+
+    def hold(self, session_id: str, *writes: Write) -> "Held":
+        """These go with what comes next, or in a moment; or at once, for one who waits for them."""
+        self._held.setdefault(session_id, []).extend(writes)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_HOLD_SECONDS, self.release_all)
+        return Held(self, session_id)
+
+    def release(self, session_id: str) -> None:
+        """Hand over what is held."""
+        held = self._held.pop(session_id, None)
+        if held:
+            self._store.write(Batch(tuple(held), self._fences.get(session_id)))
+
+    def release_all(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for session_id in list(self._held):
+            self.release(session_id)
+
+
+class Held:
+    """What is held, for one who must know that it is safe."""
+
+    def __init__(self, ink: Ink, session_id: str) -> None:
+        self._ink = ink
+        self._session_id = session_id
+
+    def __await__(self) -> Generator[Any, None, object]:
+        return self._ink.write(self._session_id).__await__()
