@@ -21,6 +21,7 @@ Examples:
   cloister repl --tools shop
   cloister run report.ts --tools shop:get_order --input 'order="A7"'
   cloister validate report.py --tools shop --type-check strict
+  cloister store check
   cloister doctor
   cloister demo"""
 _RUN = """\
@@ -78,6 +79,58 @@ that waits for a person, and cells that go on while nobody looks.
 Needs no key and no network, and leaves nothing behind."""
 _DOCTOR_EPILOGUE = """\
 Exit codes: 0 programs can run in every language, 1 they cannot."""
+_STORE = "Look after a store: check it, make it small, take it elsewhere."
+_STORE_EPILOGUE = """\
+A store is named by its URL, sqlite:///path/to/file.db or postgresql://user@host/database. Without one it is
+cloister.db in the data directory, which `cloister doctor` shows.
+
+Examples:
+  cloister store check sqlite:///var/lib/agent/cloister.db
+  cloister store vacuum
+  cloister store export agent.cloister
+  cloister store import agent.cloister --store postgresql://agent@db/agent"""
+_STORE_CHECK = """\
+Look whether a store is sound: its tables, and whether every blob is there and is what was written.
+
+Changes nothing, and may be done while the store is in use."""
+_STORE_CHECK_EPILOGUE = """\
+Examples:
+  cloister store check
+  cloister store check sqlite:///var/lib/agent/cloister.db --json
+
+Exit codes: 0 it is sound, 1 it is not or cannot be used, 2 there is no such store."""
+_STORE_VACUUM = """\
+Remove blobs that nothing refers to any more, and give room back to the system.
+
+May be done while the store is in use, which has to wait meanwhile."""
+_STORE_VACUUM_EPILOGUE = """\
+Examples:
+  cloister store vacuum
+  cloister store vacuum postgresql://agent@db/agent
+
+Exit codes: 0 it is done, 1 it could not be done, 2 there is no such store."""
+_STORE_EXPORT = """\
+Write all that is in a store to one file, to keep it or to take it to another store.
+
+Stop the hosts that use the store before. The file has everything that the programs had, and only its owner may read
+it. Snapshots that were handed out are bound to the snapshot.key in the data directory, which does not travel."""
+_STORE_EXPORT_EPILOGUE = """\
+Examples:
+  cloister store export agent.cloister
+  cloister store export agent.cloister --store sqlite:///var/lib/agent/cloister.db
+
+Exit codes: 0 the file is whole, 1 there is none, 2 the command is wrong or there is no such store."""
+_STORE_IMPORT = """\
+Fill an empty store from a file that `cloister store export` made.
+
+The file is read to its end before anything is written. The store is made if it is not there; whatever is refused
+leaves it empty. Sessions go on there, so do not go on with them in the store that they came from."""
+_STORE_IMPORT_EPILOGUE = """\
+Examples:
+  cloister store import agent.cloister --store postgresql://agent@db/agent
+  cloister store import agent.cloister --store sqlite:///srv/agent/cloister.db
+
+Exit codes: 0 everything is there, 1 nothing is, 2 the command is wrong or the store is not empty."""
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -149,6 +202,12 @@ def _app() -> "App":
         help_epilogue=_VALIDATE_EPILOGUE,
     )
     app.command("cloister.cli.doctor:doctor", name="doctor", help=_DOCTOR, help_epilogue=_DOCTOR_EPILOGUE)
+    store = cyclopts.App(name="store", help=_STORE, help_epilogue=_STORE_EPILOGUE)
+    store.command("cloister.cli.store:check", name="check", help=_STORE_CHECK, help_epilogue=_STORE_CHECK_EPILOGUE)
+    store.command("cloister.cli.store:vacuum", name="vacuum", help=_STORE_VACUUM, help_epilogue=_STORE_VACUUM_EPILOGUE)
+    store.command("cloister.cli.store:export", name="export", help=_STORE_EXPORT, help_epilogue=_STORE_EXPORT_EPILOGUE)
+    store.command("cloister.cli.store:import_", name="import", help=_STORE_IMPORT, help_epilogue=_STORE_IMPORT_EPILOGUE)
+    app.command(store)
     app.command("cloister.cli.demo.tour:demo", name="demo", help=_DEMO)
     app.command("cloister.cli.demo.wake:demo_wake", name="demo-wake", help="Part of `demo`.", show=False)
     return app

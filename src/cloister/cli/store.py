@@ -1,0 +1,252 @@
+"""`cloister store`: look after a store, and take it elsewhere.
+
+Only `import` makes a store that is not there; the others say that there is none.
+"""
+
+import os
+import secrets
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from cloister.cli.exits import FAILED, OK
+from cloister.cli.failures import UsageError
+from cloister.cli.interrupt import Interrupted, run_interruptibly
+from cloister.cli.options import AsJson
+from cloister.cli.source import STANDARD_INPUT
+from cloister.cli.terminal import one_json_object, safe
+
+if TYPE_CHECKING:
+    from cloister.ports.store import Store
+    from cloister.stores.moving import Counts
+
+_DEFAULT = "cloister.db in the data directory"
+Url = Annotated[str | None, Parameter(help=f"The store.  [default: {_DEFAULT}]")]
+StoreUrl = Annotated[
+    str | None, Parameter(name=["--store", "-s"], metavar="URL", help=f"The store.  [default: {_DEFAULT}]")
+]
+File = Annotated[str, Parameter(help="Where it is written; not yet there.")]
+ExportedFile = Annotated[str, Parameter(help="What `cloister store export` wrote.")]
+
+_DOING = {"export": "exporting", "verify": "reading", "import": "importing"}
+_BETWEEN_SECONDS = 0.1
+
+
+def check(url: Url = None, /, *, as_json: AsJson = False) -> int:
+    """Look whether a store is sound."""
+    where, findings = run_interruptibly(_check(url))
+    if as_json:
+        with one_json_object() as write:
+            write({"ok": not findings, "store": where, "findings": findings})
+    elif findings:
+        print("\n".join(safe(finding) for finding in findings))
+    else:
+        print(f"{safe(where)} is sound.")
+    return FAILED if findings else OK
+
+
+async def _check(url: str | None) -> tuple[str, list[str]]:
+    with _Progress() as progress:
+        async with _existing(url) as store:
+            progress.say(f"checking {store.url}")
+            return store.url, list(await store.check())
+
+
+def vacuum(url: Url = None, /, *, as_json: AsJson = False) -> int:
+    """Remove what nothing refers to, and give room back to the system."""
+    where, blobs = run_interruptibly(_vacuum(url))
+    if as_json:
+        with one_json_object() as write:
+            write({"ok": True, "store": where, "removed_blobs": blobs})
+    else:
+        print(f"{_number(blobs, 'blob')} went from {safe(where)}.")
+    return OK
+
+
+async def _vacuum(url: str | None) -> tuple[str, int]:
+    with _Progress() as progress:
+        async with _existing(url) as store:
+            progress.say(f"looking for blobs to remove in {store.url}")
+            blobs = await store.collect()
+            progress.say(f"giving room back in {store.url}")
+            await store.vacuum()
+            return store.url, blobs
+
+
+def export(file: File, /, *, store: StoreUrl = None, as_json: AsJson = False) -> int:
+    """Write all that is in a store to one file."""
+    path = _named(file)
+    if os.path.lexists(path):
+        raise UsageError(f"{file!r} is there already", "name a file that is not, or remove it first")
+    with _Progress() as progress:
+        where, counts = run_interruptibly(_export(path, store, progress), progress.stop)
+    _report(as_json, where, path, counts, f"{safe(where)} is in {safe(str(path))}")
+    return OK
+
+
+async def _export(path: Path, url: str | None, progress: "_Progress") -> "tuple[str, Counts]":
+    from cloister.stores.moving import export
+
+    async with _existing(url) as store:
+        # Under its name there is the whole file or none.
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        try:
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+                counts = await export(store, out, progress)
+                out.flush()
+                os.fsync(out.fileno())
+            draft.rename(path)
+        except OSError as error:
+            raise UsageError(
+                f"{str(path)!r} cannot be written: {error.strerror}", "name a file in a directory that has room for it"
+            ) from error
+        finally:
+            with suppress(OSError):
+                draft.unlink()
+        return store.url, counts
+
+
+def import_(file: ExportedFile, /, *, store: StoreUrl = None, as_json: AsJson = False) -> int:
+    """Fill an empty store from a file."""
+    path = _named(file)
+    with _Progress() as progress:
+        where, counts = run_interruptibly(_import(path, store, progress), progress.stop)
+    _report(as_json, where, path, counts, f"{safe(str(path))} is in {safe(where)}")
+    return OK
+
+
+async def _import(path: Path, url: str | None, progress: "_Progress") -> "tuple[str, Counts]":
+    from cloister.stores.moving import import_, verify
+
+    try:
+        source = path.open("rb")
+    except OSError as error:
+        raise UsageError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+    with source:
+        if not source.seekable():
+            raise UsageError(f"{str(path)!r} cannot be read twice", "write it to a file first")
+        address, store = _made(url)
+        if not await _is_there(address, store):
+            # Or a file that is refused would leave an empty store where there was none.
+            await verify(source, progress)
+        async with store:
+            return store.url, await import_(store, source, progress)
+
+
+# -- which store, which file ------------------------------------------------------------------------------------------
+
+
+def _made(url: str | None) -> "tuple[str, Store]":
+    from cloister.app.address import make_store
+    from cloister.app.keys import data_directory
+    from cloister.ports.clock import SystemClock
+    from cloister.stores.sqlite import SqliteStore
+
+    if url is None:
+        store = SqliteStore(data_directory() / "cloister.db", clock=SystemClock())
+        return store.url, store
+    made = make_store(url, SystemClock())
+    if made is None:
+        raise UsageError(f"{url!r} keeps nothing", "name a store: sqlite:///path/to/file.db, postgresql://user@host/db")
+    return url, made
+
+
+@asynccontextmanager
+async def _existing(url: str | None) -> "AsyncGenerator[Store, None]":
+    """Opened, if it is there: opening makes one otherwise."""
+    address, store = _made(url)
+    if not await _is_there(address, store):
+        hint = "name another" if url else "name one, or set CLOISTER_DATA_DIR to the directory that has it"
+        raise UsageError(f"there is no store {store.url}", hint)
+    async with store:
+        yield store
+
+
+async def _is_there(address: str, store: "Store") -> bool:
+    if store.url.startswith("sqlite://"):
+        try:
+            return os.stat(store.url.removeprefix("sqlite://")).st_size > 0
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            # Opening it says what is wrong.
+            return True
+    from cloister.stores.moving import is_in_postgres
+
+    return await is_in_postgres(address)
+
+
+def _named(file: str) -> Path:
+    if file == STANDARD_INPUT:
+        raise UsageError("a store goes to a file and comes from one, not through a pipe", "name a file")
+    return Path(file)
+
+
+# -- what is said -----------------------------------------------------------------------------------------------------
+
+
+def _report(as_json: bool, where: str, path: Path, counts: "Counts", said: str) -> None:
+    if as_json:
+        with one_json_object() as write:
+            write({"ok": True, "store": where, "file": str(path), "rows": counts.rows, "blobs": counts.blobs})
+        return
+    rows = sum(counts.rows.values())
+    sessions = _number(counts.rows["sessions"], "session")
+    print(f"{said}: {sessions}, {_number(rows, 'row')} in all, {_number(counts.blobs, 'blob')}.")
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+class _Progress:
+    """One line on stderr that is written over and gone at the end; nothing where that is no terminal.
+
+    It is where long work stops when a signal came: there, and not in the middle of a write.
+    """
+
+    def __init__(self) -> None:
+        self._shown = sys.stderr.isatty()
+        self._next = 0.0
+        self._signum: int | None = None
+
+    def __enter__(self) -> "_Progress":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._write("")
+
+    def __call__(self, doing: str, counts: "Counts") -> None:
+        if self._signum is not None:
+            raise Interrupted(self._signum)
+        if self._shown and time.monotonic() >= self._next:
+            self._next = time.monotonic() + _BETWEEN_SECONDS
+            rows = sum(counts.rows.values())
+            self.say(f"{_DOING[doing]}: {_number(rows, 'row')}, {_number(counts.blobs, 'blob')}")
+
+    def say(self, text: str) -> None:
+        self._write(safe(text)[: _columns() - 1])
+
+    def stop(self, signum: int) -> bool:
+        """The first signal is for us; the next ends the work wherever it is."""
+        first = self._signum is None
+        self._signum = signum
+        return first
+
+    def _write(self, line: str) -> None:
+        if self._shown:
+            sys.stderr.write(f"\r\x1b[2K{line}")
+            sys.stderr.flush()
+
+
+def _columns() -> int:
+    try:
+        # A terminal that does not know its size says 0.
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except OSError:
+        return 80
