@@ -291,7 +291,7 @@ class Cells:
             return
         if life.sleeper is None:
             raise CellBusy(f"cell {life.id} belongs to a run that is under way", hint="its result goes to that run")
-        life.detached = True
+        life.detached, life.run = True, False
         life.max_output_bytes = bytes_for(self._supervisor.limits.max_output_tokens)
         self._wait_for_people(life)
 

@@ -42,9 +42,9 @@ class Watch:
         return self.take(life)
 
     async def to_the_end(self, life: Life, most_ms: int) -> bool:
-        """Whether it has ended; False when it waits for a person."""
+        """Whether it has ended; False as soon as it waits for a person."""
         while life.result is None:
-            if isinstance(await self.one(life, most_ms), WaitingForApproval):
+            if self.is_with_people(life) or isinstance(await self.one(life, most_ms), WaitingForApproval):
                 return False
         return True
 
