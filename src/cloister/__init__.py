@@ -27,6 +27,7 @@ from cloister.core.durability import Durability
 from cloister.core.errors import (
     ApprovalClosed,
     ApprovalNotFound,
+    AttachmentNotFound,
     CellBusy,
     CellNotFound,
     CloisterError,
@@ -41,6 +42,7 @@ from cloister.core.errors import (
     LeaseLost,
     QueueFull,
     QuotaExceeded,
+    SecretsLocked,
     SessionClosed,
     SessionExists,
     SessionNotFound,
@@ -65,6 +67,8 @@ from cloister.gate.policy import DenyRule
 from cloister.ports.engine import TypeCheck
 from cloister.ports.secrets import Secret
 from cloister.sessions import Session
+from cloister.sessions.attachments import AttachmentInfo
+from cloister.sessions.secrets import SecretInfo
 from cloister.tools import CallContext, Tool, ToolError, ToolRegistry, tool
 
 __version__ = _version("cloister")
@@ -76,6 +80,8 @@ __all__ = [
     "ApprovalNotFound",
     "ApprovalPolicy",
     "ApprovalState",
+    "AttachmentInfo",
+    "AttachmentNotFound",
     "CallContext",
     "CallStatus",
     "Capability",
@@ -127,6 +133,8 @@ __all__ = [
     "RunResult",
     "RunStatus",
     "Secret",
+    "SecretInfo",
+    "SecretsLocked",
     "Session",
     "SessionClosed",
     "SessionExists",

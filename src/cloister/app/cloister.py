@@ -7,7 +7,7 @@ from typing import Any
 
 from cloister.app.address import make_store
 from cloister.app.engines import EngineRoom, engine_version
-from cloister.app.keys import SnapshotKey
+from cloister.app.keys import Keys
 from cloister.app.recovery import Recovery, RecoveryReport
 from cloister.app.runtime import LanguageRuntime
 from cloister.app.terms import Terms
@@ -34,7 +34,9 @@ from cloister.gate.question import Question
 from cloister.gate.secrets import MemorySecrets
 from cloister.ports.clock import Clock, SystemClock
 from cloister.ports.engine import TypeCheck
+from cloister.ports.keys import Purpose
 from cloister.ports.rows import Batch, Put, SessionRow
+from cloister.sessions.belongings import Belongings
 from cloister.sessions.envelope import Envelope, unseal
 from cloister.sessions.events import EventListener, Events
 from cloister.sessions.grounds import Grounds, SessionOptions
@@ -42,6 +44,7 @@ from cloister.sessions.journal import StoreJournal
 from cloister.sessions.ledger import Ledger
 from cloister.sessions.questions import approval_row
 from cloister.sessions.session import Session
+from cloister.sessions.vault import Vault
 from cloister.stores.memory import MemoryJournal
 from cloister.tools.catalog import CatalogCache
 from cloister.tools.registry import ToolRegistry
@@ -55,7 +58,8 @@ class Cloister:
     tools: given to every session, besides its own. limits, type_check: the defaults of its sessions.
     workers: how many programs of one language run at once (default: one per core, at least two).
     require_confinement: refuse to run anything unless every layer of the operating system is around the workers.
-    snapshot_key: authenticates snapshots; without it a key is made and kept in the user's data directory.
+    snapshot_key, secret_key: authenticate snapshots, and seal what `session.secrets` keeps in a store: a key, or
+    several, the newest first. Otherwise they come from the environment, or are made and kept in the data directory.
 
     approvals: policies that tighten those of the tools, by name: `{"shop.refund": "manual"}`. deny: rules of what may
     never be called. approver: answers questions inside this process; without it they wait for `decide`.
@@ -72,7 +76,8 @@ class Cloister:
         type_check: str | TypeCheck = TypeCheck.WARN,
         workers: int | None = None,
         require_confinement: bool = False,
-        snapshot_key: bytes | None = None,
+        snapshot_key: bytes | Sequence[bytes] | None = None,
+        secret_key: bytes | Sequence[bytes] | None = None,
         clock: Clock | None = None,
         approvals: Mapping[str, object] | None = None,
         deny: Iterable[object] = (),
@@ -120,12 +125,13 @@ class Cloister:
         self._wiring = Wiring(self._clock, self._ids, self._desk, journal, emit, heard)
         # The last writes of questions, for whoever must know that they are safe.
         self._records: dict[str, Awaitable[object]] = {}
+        self._keys = Keys(Purpose.SNAPSHOT, snapshot_key)
+        self._vault = Vault(Keys(Purpose.SECRET, secret_key))
         self._recovery = None
         if self._ledger is not None:
-            self._recovery = Recovery(self._ledger, self._desk, self._tools, self._revive)
+            self._recovery = Recovery(self._ledger, self._desk, self._tools, self._revive, self._vault)
         self._supervisor = Supervisor(_check_cells(cells), self._clock)
         self._catalogs = CatalogCache()
-        self._key = SnapshotKey(snapshot_key)
         self._room = EngineRoom(workers=workers, require_confinement=require_confinement)
         self._sessions: dict[str, Session] = {}
         self._entered = False
@@ -222,7 +228,7 @@ class Cloister:
         `tools` default to those of the session the snapshot was taken of, if it is still open here. Policies, hooks
         and secrets are the host's and in no snapshot: give them again.
         """
-        envelope = unseal(snapshot, self._key())
+        envelope = unseal(snapshot, await self._keys.ring())
         options = SessionOptions(
             id=self._free_id(envelope.session_id if session_id is None else session_id),
             language=envelope.language,
@@ -241,7 +247,7 @@ class Cloister:
     def can_restore(self, snapshot: bytes, *, tools: Iterable[object] | None = None) -> bool:
         """Whether `restore_session` would take these bytes, as far as can be told without an engine."""
         try:
-            envelope = unseal(snapshot, self._key())
+            envelope = unseal(snapshot, self._keys.ring_now())
         except SnapshotError:
             return False
         known = self._tools.digests()
@@ -399,10 +405,12 @@ class Cloister:
             tools=registry,
             policy=policy,
             hooks=self._hooks.then(terms.hooks),
-            secrets=terms.secrets.over(self._secrets),
+            secrets=self._secrets,
+            own_secrets=terms.secrets,
+            vault=self._vault,
             wiring=self._wiring,
             catalogs=self._catalogs,
-            snapshot_key=self._key,
+            snapshot_keys=self._keys,
             supervisor=self._supervisor,
             events=self._events,
             ledger=self._ledger,
@@ -423,7 +431,7 @@ class Cloister:
             session.check_origin(origin)
         return await self._register(session, options, kept)
 
-    async def _fork(self, grounds: Grounds, origin: Envelope, session_id: str | None) -> Session:
+    async def _fork(self, grounds: Grounds, origin: Envelope, session_id: str | None, parent: Belongings) -> Session:
         options = SessionOptions(
             id=self._free_id(self._ids.new("ses_") if session_id is None else session_id),
             language=origin.language,
@@ -437,7 +445,7 @@ class Cloister:
         grounds = replace(grounds, tools=ToolRegistry(grounds.tools))
         fork = partial(self._fork, grounds)
         seats = await self._room.seats(options.language)
-        session = Session(options, grounds, seats, origin=origin, fork=fork, on_close=self._forget)
+        session = Session(options, grounds, seats, origin=origin, fork=fork, parent=parent, on_close=self._forget)
         return await self._register(session, options, None)
 
     async def _register(self, session: Session, options: SessionOptions, kept: SessionRow | None) -> Session:

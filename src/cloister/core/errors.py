@@ -13,7 +13,9 @@
     ├── CellBusy                        CELL_BUSY: somebody observes it already, or it is being terminated
     ├── QueueFull                       QUEUE_FULL: more cells than may wait or live
     ├── FileNotFound                    FILE_NOT_FOUND
-    ├── QuotaExceeded                   QUOTA_EXCEEDED: files or values beyond what a session may hold
+    ├── AttachmentNotFound              ATTACHMENT_NOT_FOUND: never was, was deleted, or is another session's
+    ├── SecretsLocked                   SECRETS_LOCKED: stored secrets that no key here opens
+    ├── QuotaExceeded                   QUOTA_EXCEEDED: files, values, … beyond what a session may hold
     ├── SnapshotError                   (abstract)
     │   ├── SnapshotCorrupt             SNAPSHOT_CORRUPT: truncated, flipped, not a snapshot
     │   ├── SnapshotForeign             SNAPSHOT_FOREIGN: another installation's or another session's
@@ -92,6 +94,14 @@ class QueueFull(CloisterError):
 
 class FileNotFound(CloisterError, LookupError):
     code = "FILE_NOT_FOUND"
+
+
+class AttachmentNotFound(CloisterError, LookupError):
+    code = "ATTACHMENT_NOT_FOUND"
+
+
+class SecretsLocked(CloisterError):
+    code = "SECRETS_LOCKED"
 
 
 class QuotaExceeded(CloisterError):

@@ -15,9 +15,10 @@ from cloister.sessions.ledger import Ledger
 _MARK_LETTERS = string.ascii_lowercase + string.digits
 
 
-def new_mark() -> str:
-    """What a session's programs know their secrets' handles by."""
-    return "".join(secrets.choice(_MARK_LETTERS) for _ in range(20))
+def mark_of(origin: Envelope | None, kept: SessionRow | None) -> str:
+    """What a session's programs know their secrets' handles by: what they knew them by before, or something new."""
+    known = kept.doc["mark"] if kept is not None else origin.mark if origin is not None else ""
+    return known or "".join(secrets.choice(_MARK_LETTERS) for _ in range(20))
 
 
 def first_namespace(

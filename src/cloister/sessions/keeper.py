@@ -125,6 +125,10 @@ class Keeper:
         doc = {"result": to_json(life.result)}
         return self._write(Put(self._row(life, life.cell.machine.state, doc, ended=True, live=False)))
 
+    def write(self, writes: Sequence[Write]) -> Awaitable[object]:
+        """What the host has changed of what the session holds."""
+        return self._write(*writes)
+
     async def namespace(self) -> bytes | None:
         """The session's variables as they are written down."""
         row = await self._store.session(self._session_id)

@@ -1,31 +1,33 @@
 """A session: where programs live. Runs them one at a time, in order, in one namespace that lasts."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from cloister.cells.life import Life
-from cloister.cells.notes import first_error, with_hint
+from cloister.cells.notes import with_hint
 from cloister.cells.order import Place
 from cloister.cells.seats import Seats
 from cloister.core.cell import CellInfo, Failed, Observation
-from cloister.core.codes import Code, RunStatus, status_of
+from cloister.core.codes import Code, status_of
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import InvalidInput, SessionClosed, SnapshotForeign, SnapshotVersionMismatch
 from cloister.core.history import PastCell
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
-from cloister.core.run import Metrics, RunResult
+from cloister.core.run import RunResult
 from cloister.core.session import SessionMeta
 from cloister.gate import Gate, Handles, Scope
 from cloister.ports.clock import moment
 from cloister.ports.engine import Catalog, Turn
-from cloister.ports.rows import CellRow, SessionRow, Write
+from cloister.ports.rows import CellRow, SecretRow, SessionRow, Write
 from cloister.ports.store import Store
 from cloister.sessions.asleep import put_to_sleep
-from cloister.sessions.beginning import first_namespace, first_writes, new_mark
+from cloister.sessions.attachments import Attachments
+from cloister.sessions.beginning import first_namespace, first_writes, mark_of
+from cloister.sessions.belongings import Belongings
 from cloister.sessions.cells import Cells
-from cloister.sessions.checking import check_program
+from cloister.sessions.checking import ASLEEP, check_program, checked_result
 from cloister.sessions.direct import DirectCalls
 from cloister.sessions.envelope import Envelope, seal, unseal
 from cloister.sessions.events import EventStream
@@ -35,16 +37,11 @@ from cloister.sessions.history import envelope_at, read_history
 from cloister.sessions.making import Listener
 from cloister.sessions.portrait import Portrait
 from cloister.sessions.request import check_ids, check_yield, observing_terms, prepare
+from cloister.sessions.secrets import SessionSecrets
 from cloister.sessions.setting import Setting
 from cloister.sessions.values import Values
 from cloister.tools.catalog import render_stubs
 from cloister.tools.registry import ToolRegistry
-
-_ASLEEP = ErrorObject(
-    Code.INVALID_INPUT,
-    "the session sleeps in the middle of a cell",
-    "decide its approvals and resume() it, or terminate() that cell first",
-)
 
 
 class Session:
@@ -58,7 +55,8 @@ class Session:
         *,
         origin: Envelope | None = None,
         kept: SessionRow | None = None,
-        fork: Callable[[Envelope, str | None], Awaitable["Session"]] | None = None,
+        fork: Callable[[Envelope, str | None, Belongings], Awaitable["Session"]] | None = None,
+        parent: Belongings | None = None,
         on_close: Callable[["Session"], None] | None = None,
     ) -> None:
         self._options = options
@@ -68,11 +66,15 @@ class Session:
         self._clock = grounds.wiring.clock
         self._ids = grounds.wiring.ids
         self._desk = grounds.wiring.desk
-        self._key = grounds.snapshot_key
+        self._keys = grounds.snapshot_keys
+        self._ledger = grounds.ledger
+        last_cell = kept.doc["last_cell"] if kept is not None else 0
+        keeper = self._ledger and self._ledger.keeper(options.id, options.durability, last_cell=last_cell)
+        self._keeper = keeper or None
+        self._belongings = Belongings.of(options.id, grounds, self._keeper, parent)
         # Known to this session's programs only, so that no text from elsewhere is taken for a secret's handle.
-        self._mark = kept.doc["mark"] if kept is not None else origin.mark if origin is not None else ""
-        self._mark = self._mark or new_mark()
-        self._handles = Handles(self._mark, grounds.secrets)
+        self._mark = mark_of(origin, kept)
+        self._handles = Handles(self._mark, self._belongings.secrets.provider)
         scope = Scope(options.id, options.language, options.labels)
         self._gate = Gate(grounds.tools, grounds.wiring, scope, grounds.policy, grounds.hooks, self._handles)
         self._direct = DirectCalls(self._gate, self._ids)
@@ -85,10 +87,6 @@ class Session:
         self._created_ms = self._used_ms = self._clock.now_ms()
         if kept is not None:
             self._created_ms, self._used_ms = kept.created_ms, kept.used_ms
-        self._ledger = grounds.ledger
-        last_cell = kept.doc["last_cell"] if kept is not None else 0
-        keeper = self._ledger and self._ledger.keeper(options.id, options.durability, last_cell=last_cell)
-        self._keeper = keeper or None
         self._closed = False
         self._portrait = Portrait(
             options, seats.engine, grounds.tools, self._gate, self._mark, grounds.own_terms, self._created_ms
@@ -170,6 +168,16 @@ class Session:
         """Its files: the outputs that were too large for an observation."""
         return self._files
 
+    @property
+    def secrets(self) -> SessionSecrets:
+        """The secrets that it keeps, beside those given in code: names and times, never values."""
+        return self._belongings.secrets
+
+    @property
+    def attachments(self) -> Attachments:
+        """The bytes that it refers to."""
+        return self._belongings.attachments
+
     def events(self, *, since: int | None = None) -> EventStream:
         """What happens here from now on: `async for event in session.events()`. With `since`, what happened after the
         event of that number comes first, if it is in a store."""
@@ -179,15 +187,7 @@ class Session:
         return self._events.subscribe(self.id, since=since)
 
     def meta(self) -> SessionMeta:
-        return SessionMeta(
-            id=self.id,
-            created_at=moment(self._created_ms),
-            last_used_at=moment(self._used_ms),
-            language=self.language,
-            limits=self.limits,
-            title=self._options.title,
-            labels=self._options.labels,
-        )
+        return self._portrait.meta(self._used_ms)
 
     # -- running ---------------------------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ class Session:
         life = self._cells.new(*prepared, on_output, detached=False, isolated=False)
         result = await self._cells.run(life)
         if result is None:
-            return self._refused(_ASLEEP)
+            return self._refused(ASLEEP)
         return await self._with_snapshot(result) if return_snapshot else result
 
     async def resume(self, cell_id: str | None = None, *, on_output: Listener | None = None) -> RunResult:
@@ -323,25 +323,19 @@ class Session:
         turn = Turn(now_ms, bounds.wall_ms, bounds.cpu_ms, lambda _s, _t: None, catalog)
         checked = await check_program(self._cells, self._seats, program, self._options.type_check, turn)
         if checked is None:
-            return self._refused(_ASLEEP)
-        error = first_error(checked.diagnostics)
-        return RunResult(
-            status=status_of(error.code) if error else RunStatus.OK,
-            cell_id=self._ids.new("cel_"),
-            diagnostics=checked.diagnostics,
-            error=error,
-            metrics=Metrics(duration_ms=round((self._clock.monotonic() - began) * 1000, 3)),
-        )
+            return self._refused(ASLEEP)
+        return checked_result(checked, self._ids.new("cel_"), self._clock.monotonic() - began)
 
     # -- bytes -----------------------------------------------------------------------------------------------
 
     async def snapshot(self) -> bytes:
         """The session as bytes that `Cloister.restore_session` opens again. While a cell waits for a call, its program
         is in there too, asleep; while it computes, this waits until it does either."""
-        return seal(await self._freeze(), self._key())
+        return seal(await self._freeze(), await self._keys.ring(make=True))
 
     async def _freeze(self) -> Envelope:
         self._check_open()
+        await self._belongings.load()
         if (dumped := await self._cells.driver.dump()) is not None:
             return self._envelope(dumped[0], put_to_sleep(dumped[1]))
         place = await self._cells.order.turn()
@@ -370,8 +364,9 @@ class Session:
         if self._fork is None:
             raise InvalidInput(f"session {self.id!r} cannot be forked")
         if at is None:
-            return await self._fork(await self._freeze(), session_id)
-        return await self._fork(await envelope_at(self._stored(), self.id, at, self._envelope(None, None)), session_id)
+            return await self._fork(await self._freeze(), session_id, self._belongings)
+        origin = await envelope_at(self._stored(), self.id, at, self._envelope(None, None))
+        return await self._fork(origin, session_id, await self._belongings.load())
 
     def _stored(self) -> Store:
         self._check_open()
@@ -384,7 +379,7 @@ class Session:
 
         Raises a `SnapshotError` and changes nothing if the snapshot is not of this session, or cannot be used.
         """
-        envelope = unseal(snapshot, self._key())
+        envelope = unseal(snapshot, await self._keys.ring())
         if envelope.session_id != self.id:
             raise SnapshotForeign(
                 f"the snapshot is of session {envelope.session_id!r}, this is {self.id!r}",
@@ -432,7 +427,8 @@ class Session:
 
     def first_writes(self) -> list[Write]:
         """What there is of the session before it has run anything."""
-        return first_writes(self.row, self._cells.driver.namespace.state, self._values.rows(self.id))
+        writes = first_writes(self.row, self._cells.driver.namespace.state, self._values.rows(self.id))
+        return [*writes, *self._belongings.first_writes()]
 
     def row(self, image: str | None) -> SessionRow:
         """The session as it is written down; `image` names its namespace's bytes."""
@@ -440,10 +436,11 @@ class Session:
         seed = self._cells.driver.namespace.seed
         return self._portrait.row(image, used_ms=self._used_ms, seed=seed, last_cell=last_cell)
 
-    async def take_up(self, cells: Iterable[CellRow]) -> dict[str, str]:
-        """What another process had written down of this session: its values, and the cells that have not ended or whose
-        end nobody has read. What becomes of each."""
+    async def take_up(self, cells: Iterable[CellRow], secrets: Sequence[SecretRow]) -> dict[str, str]:
+        """What another process had written down of this session: its values and secrets, and the cells that have not
+        ended or whose end nobody has read. What becomes of each cell."""
         assert self._ledger is not None
+        await self._belongings.secrets.take_up(secrets)
         store, rows = self._ledger.store, sorted(cells, key=lambda row: (row.number, row.id))
         self._values.take_up(await store.values(self.id))
         if self._keeper is not None:
@@ -471,10 +468,12 @@ class Session:
         return front if front is not None and front.sleeper is not None and not front.detached else None
 
     async def _with_snapshot(self, result: RunResult) -> RunResult:
+        await self._belongings.load()
         asleep = self._sleeping() is not None
         state = None if asleep else await self._seats.save(self._cells.driver.namespace)
         envelope = self._asleep_envelope() if asleep else self._envelope(state, None)
-        return replace(result, snapshot_id=self._ids.new("snp_"), snapshot=seal(envelope, self._key()))
+        snapshot = seal(envelope, await self._keys.ring(make=True))
+        return replace(result, snapshot_id=self._ids.new("snp_"), snapshot=snapshot)
 
     def _envelope(self, state: bytes | None, cell: Mapping[str, Any] | None) -> Envelope:
         return self._portrait.envelope(
@@ -483,7 +482,7 @@ class Session:
             now=moment(self._clock.now_ms()),
             seed=self._cells.driver.namespace.seed,
             values=dict(self._values.view()),
-            left_out=self._cells.left_out(),
+            left_out=self._cells.left_out() + self._belongings.left_out(),
         )
 
     def _current_catalog(self) -> Catalog:
