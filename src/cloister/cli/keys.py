@@ -83,7 +83,8 @@ def rotate(purpose: Purposes = None, /, *, store: StoreUrl = None, as_json: AsJs
     else:
         for which, key_id in made.items():
             print(f"the {which} key is {key_id} now; those before it are still accepted.")
-        _print_sealed(sealed)
+        if "secret" in made:
+            _print_sealed(sealed)
     return FAILED if _left(sealed) else OK
 
 

@@ -13,6 +13,7 @@ from cloister.cells.life import Life
 from cloister.core.cell import CellState
 from cloister.core.digest import digest_bytes
 from cloister.core.durability import Durability
+from cloister.core.errors import SessionClosed
 from cloister.core.ids import IdSource
 from cloister.core.run import RunResult
 from cloister.core.value import Json
@@ -127,6 +128,8 @@ class Keeper:
 
     def write(self, writes: Sequence[Write]) -> Awaitable[object]:
         """What the host has changed of what the session holds."""
+        if not self._ink.holds(self._session_id):
+            raise SessionClosed(f"session {self._session_id!r} is closed: nothing of it can be changed")
         return self._write(*writes)
 
     async def namespace(self) -> bytes | None:

@@ -39,14 +39,15 @@ def output_of(command: str, where: str, timeout_s: float = TIMEOUT_S) -> str:
         raise InvalidInput(f"{where} cannot be run: {name!r}: {error.strerror}", hint="give its full path") from None
     try:
         said = _read(process, time.monotonic() + timeout_s)
-        code = process.wait(1) if said is not None else None
+        too_much = said is not None and len(said) > MAX_OUTPUT
+        code = process.wait(1) if said is not None and not too_much else None
     except subprocess.TimeoutExpired:
-        said = code = None
+        said, code, too_much = None, None, False
     finally:
         _end(process)
     if said is None:
         raise InvalidInput(f"{where} ({name!r}) has not ended after {timeout_s:g} s", hint="run it by hand to see why")
-    if len(said) > MAX_OUTPUT:
+    if too_much:
         raise InvalidInput(f"{where} ({name!r}) printed more than {MAX_OUTPUT} bytes", hint="let it print the key only")
     if code != 0:
         raise InvalidInput(f"{where} ({name!r}) failed with exit code {code}", hint="run it by hand to see why")
