@@ -25,7 +25,8 @@ ID = hashlib.sha3_256(PNG).hexdigest()
 
 
 def host(path: Path, **options: Any) -> Cloister:
-    return Cloister(**{"workers": 1, "store": f"sqlite://{path}", **options})
+    given: dict[str, Any] = {"workers": 1, "store": f"sqlite://{path}"}
+    return Cloister(**(given | options))
 
 
 @pytest.fixture
