@@ -53,6 +53,11 @@ cells left: []""",
     "16_a_thousand_waiting.py": """\
 1000 of 1000 asleep
 1000 completed; the last says 999: 9990""",
+    "19_attachments.py": """\
+a secret that is still there: UPLOAD_TOKEN for ('upload',)
+in words: handed in with [secret UPLOAD_TOKEN]
+another session cannot read report.pdf
+the token is in the database: False""",
 }
 FILES = sorted(path.name for path in EXAMPLES.glob("*.py"))
 

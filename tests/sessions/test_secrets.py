@@ -62,7 +62,8 @@ class Host:
 
     def __call__(self, **options: Any) -> Cloister:
         given: dict[str, Any] = {"tools": self.post.tools, "workers": 1, "secret_key": A, "type_check": "off"}
-        return Cloister(**(given | {"store": f"sqlite://{self.path}"} | options))
+        given["store"] = f"sqlite://{self.path}"
+        return Cloister(**(given | options))
 
     def store(self) -> SqliteStore:
         return SqliteStore(self.path, clock=SystemClock())
