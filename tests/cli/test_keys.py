@@ -168,6 +168,24 @@ def test_machines_are_told_in_json(shell: Shell, store: Path) -> None:
     assert told["secrets"] == {"resealed": 1, "current": 0, "in_use": [], "locked": [], "forgotten": 0}
 
 
+def test_store_that_cannot_be_used_is_refused_before_anything_changes(shell: Shell) -> None:
+    before = made(shell, "secret")
+    (shell.data / "cloister.db").write_text("hello" * 100)
+    done = shell("keys", "rotate")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "not a database" in done.stderr
+    assert filed(shell, "secret") == before
+
+
+def test_store_means_nothing_to_a_snapshot_key(shell: Shell) -> None:
+    _, old = made(shell, "snapshot", 2)
+    for words in (["rotate", "snapshot"], ["retire", old]):
+        done = shell("keys", *words, "--store", "sqlite:///some/store.db")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "with the secret key" in done.stderr
+    assert len(filed(shell, "snapshot")) == 2
+
+
 def test_store_that_is_not_there_is_refused_before_anything_changes(shell: Shell, store: Path) -> None:
     assert store.exists()
     before = filed(shell, "secret")

@@ -1,6 +1,7 @@
 """`session.secrets`: given while a session is open, kept with it, listed without values."""
 
 import os
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -218,6 +219,26 @@ async def test_secrets_are_there_when_a_session_is_opened_again(host: Host, post
         assert [info.name for info in await session.secrets.list()] == ["TOKEN"]
         assert (await session.run(USE)).result == "sent with [secret TOKEN]"
     assert post.sent == [FIRST]
+
+
+async def test_what_was_acknowledged_is_there_after_a_kill(host: Host, tmp_path: Path, post: Post) -> None:
+    async with host() as cloister:
+        session = await cloister.open_session("s")
+        await session.secrets.set("TOKEN", FIRST, allow=["send"])
+        await session.secrets.set("TOKEN", SECOND)
+        info = await session.attachments.add(b"kept", "text/plain")
+        # What is on the disk now is what is found if this process dies now.
+        found = Host(tmp_path / "found.db", post)
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{host.path}{suffix}", f"{found.path}{suffix}")
+        async with found.store() as store:
+            for owner in await store.owners():
+                await store.release(owner)
+        async with found() as other:
+            again = await other.open_session("s")
+            assert (await again.run(USE)).ok
+            assert await again.attachments.get(info.id) == b"kept"
+    assert post.sent == [SECOND]
 
 
 async def test_program_that_slept_over_a_restart_gets_its_secret(host: Host, post: Post) -> None:

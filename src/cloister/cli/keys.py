@@ -65,8 +65,10 @@ def rotate(purpose: Purposes = None, /, *, store: StoreUrl = None, as_json: AsJs
     chosen = [keys for keys in _all_keys() if purpose in (None, keys.purpose)]
     for keys in chosen:
         check_filed(keys, "rotated")
-    if store is not None:
-        # Before anything changes: a slip of the pen in its name.
+    if purpose == "snapshot" and store is not None:
+        raise UsageError("--store goes with the secret key", "snapshots are not in a store: leave it out")
+    if purpose != "snapshot":
+        # Before anything changes: a slip of the pen in its name, or a store that cannot be used.
         run_interruptibly(_looked_at(store))
     made: dict[str, str] = {}
     for keys in chosen:
@@ -76,15 +78,16 @@ def rotate(purpose: Purposes = None, /, *, store: StoreUrl = None, as_json: AsJs
             made[keys.purpose] = keys.file.ring().newest.id.hex()
         else:
             made[keys.purpose] = keys.file.rotate(int(time.time() * 1000)).id.hex()
+    if not as_json:
+        # Whatever becomes of the rest, this has happened.
+        for which, key_id in made.items():
+            print(f"the {which} key is {key_id} now; those before it are still accepted.", flush=True)
     sealed = run_interruptibly(_reseal(store, forget_locked=False)) if "secret" in made else None
     if as_json:
         with one_json_object() as write:
             write({"ok": not _left(sealed), "made": made, "secrets": _plain(sealed) if sealed else None})
-    else:
-        for which, key_id in made.items():
-            print(f"the {which} key is {key_id} now; those before it are still accepted.")
-        if "secret" in made:
-            _print_sealed(sealed)
+    elif "secret" in made:
+        _print_sealed(sealed)
     return FAILED if _left(sealed) else OK
 
 
@@ -110,6 +113,8 @@ def retire(key_id: KeyId, /, *, store: StoreUrl = None, force: Force = False, as
         raise UsageError(
             f"key {found.id} is the one in use", f"make another first: cloister keys rotate {found.purpose}"
         )
+    if keys.purpose is Purpose.SNAPSHOT and (store is not None or force):
+        raise UsageError(f"{found.id} is a snapshot key: --store and --force go with the secret key")
     if keys.purpose is Purpose.SECRET and not force:
         run_interruptibly(_refuse_needed(store, bytes.fromhex(found.id)))
     keys.file.retire(bytes.fromhex(found.id))
@@ -155,8 +160,8 @@ async def _there(url: str | None) -> "AsyncGenerator[Store | None, None]":
         yield store
 
 
-async def _looked_at(url: str) -> None:
-    async with existing(url):
+async def _looked_at(url: str | None) -> None:
+    async with _there(url):
         pass
 
 
