@@ -27,6 +27,7 @@ from cloister.core.durability import Durability
 from cloister.core.errors import (
     ApprovalClosed,
     ApprovalNotFound,
+    CannotReplay,
     CellBusy,
     CellNotFound,
     CloisterError,
@@ -58,6 +59,7 @@ from cloister.core.event import Event
 from cloister.core.history import PastCall, PastCell
 from cloister.core.language import Language
 from cloister.core.limits import CapabilityLimits, SessionLimits
+from cloister.core.replay import Divergence, DivergenceKind, ReplayReport
 from cloister.core.run import Metrics, RunRequest, RunResult
 from cloister.core.session import SessionMeta
 from cloister.gate.hooks import Deny, Hook, HookedCall, Note, Replace
@@ -78,6 +80,7 @@ __all__ = [
     "ApprovalState",
     "CallContext",
     "CallStatus",
+    "CannotReplay",
     "Capability",
     "CapabilityLimits",
     "CellBusy",
@@ -95,6 +98,8 @@ __all__ = [
     "Deny",
     "DenyRule",
     "Diagnostic",
+    "Divergence",
+    "DivergenceKind",
     "Durability",
     "EngineUnavailable",
     "ErrorObject",
@@ -123,6 +128,7 @@ __all__ = [
     "RecoveredCell",
     "RecoveryReport",
     "Replace",
+    "ReplayReport",
     "RunRequest",
     "RunResult",
     "RunStatus",
