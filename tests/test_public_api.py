@@ -63,6 +63,7 @@ NAMES = [
     "Observation",
     "PastCall",
     "PastCell",
+    "PastSnapshot",
     "QueueFull",
     "QuotaExceeded",
     "RecoveredCell",

@@ -56,7 +56,7 @@ from cloister.core.errors import (
     StoreUnusable,
 )
 from cloister.core.event import Event
-from cloister.core.history import PastCall, PastCell
+from cloister.core.history import PastCall, PastCell, PastSnapshot
 from cloister.core.language import Language
 from cloister.core.limits import CapabilityLimits, SessionLimits
 from cloister.core.replay import Divergence, DivergenceKind, ReplayReport
@@ -123,6 +123,7 @@ __all__ = [
     "Observation",
     "PastCall",
     "PastCell",
+    "PastSnapshot",
     "QueueFull",
     "QuotaExceeded",
     "RecoveredCell",
