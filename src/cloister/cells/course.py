@@ -43,8 +43,9 @@ class Course:
     ran: bool = False
     # Since the last that was written down for good: the time, and what the program was told.
     tail: list[list[Any]] = field(default_factory=list[list[Any]])
-    # How many came before the tail.
+    # How many came before the tail, and in how many parts they were written down.
     before: int = 0
+    parts: int = 0
     # The highest number among its calls, and among those that a snapshot was written for.
     made: int = 0
     kept: int = 0
@@ -83,10 +84,17 @@ class Course:
         """The tail, with its place: it is written down for good."""
         away = [self.before, self.tail]
         self.before, self.tail, self.kept = self.before + len(self.tail), [], self.made
+        self.parts += 1
         return away
 
     def to_json(self) -> dict[str, Any]:
-        doc: dict[str, Any] = {"start": self.start, "before": self.before, "tail": self.tail, "made": self.made}
+        doc: dict[str, Any] = {
+            "start": self.start,
+            "parts": self.parts,
+            "before": self.before,
+            "tail": self.tail,
+            "made": self.made,
+        }
         if self.written is not None:
             doc["written"] = self.written
         return doc
@@ -100,6 +108,7 @@ class Course:
             ran=True,
             tail=list(doc["tail"]),
             before=doc["before"],
+            parts=doc["parts"],
             made=made,
             kept=made,
             written=doc.get("written"),

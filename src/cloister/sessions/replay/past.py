@@ -167,7 +167,7 @@ def _course(row: CellRow, snapshots: Sequence[SnapshotRow]) -> tuple[list[tuple[
         items += some
         for call in map(call_from_json, doc["asleep"]["pending"]):
             calls.setdefault(call.number, call)
-    if row.doc["before"] != len(items):
+    if (row.doc["parts"], row.doc["before"]) != (len(parts), len(items)):
         raise _missing(row.id, f"what it was told after step {len(items) + 1}")
     items += row.doc["tail"]
     return [(now_ms, [_told(one) for one in told]) for now_ms, told in items], calls
@@ -177,6 +177,8 @@ def _told(item: Any) -> Told:
     if isinstance(item, int):
         return Told(item)
     number, what = item
+    if not isinstance(number, int):
+        raise TypeError(f"{number!r} is no call")
     return Told(number, seal=what) if isinstance(what, str) else Told(number, other=what)
 
 

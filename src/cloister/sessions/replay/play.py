@@ -214,10 +214,12 @@ class Player:
 
     def _turn(self, now_ms: int) -> Turn:
         bounds = self._past.bounds
+        # Of one that was stopped nothing is expected any more.
+        cpu_ms = bounds.cpu_ms if self._may_be_outside() else _SPARE_MS + _SLOWER * bounds.cpu_ms
         return Turn(
             now_ms,
-            _WALL_MS + _SLOWER * bounds.cpu_ms,
-            _SPARE_MS + _SLOWER * bounds.cpu_ms,
+            _WALL_MS + cpu_ms,
+            cpu_ms,
             self._output.write,
             self._start.catalog,
             bounds.max_external_calls,
