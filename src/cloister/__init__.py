@@ -28,6 +28,7 @@ from cloister.core.errors import (
     ApprovalClosed,
     ApprovalNotFound,
     AttachmentNotFound,
+    CannotReplay,
     CellBusy,
     CellNotFound,
     CloisterError,
@@ -57,9 +58,10 @@ from cloister.core.errors import (
     StoreUnusable,
 )
 from cloister.core.event import Event
-from cloister.core.history import PastCall, PastCell
+from cloister.core.history import PastCall, PastCell, PastSnapshot
 from cloister.core.language import Language
 from cloister.core.limits import CapabilityLimits, SessionLimits
+from cloister.core.replay import Divergence, DivergenceKind, ReplayReport
 from cloister.core.run import Metrics, RunRequest, RunResult
 from cloister.core.session import SessionMeta
 from cloister.gate.hooks import Deny, Hook, HookedCall, Note, Replace
@@ -84,6 +86,7 @@ __all__ = [
     "AttachmentNotFound",
     "CallContext",
     "CallStatus",
+    "CannotReplay",
     "Capability",
     "CapabilityLimits",
     "CellBusy",
@@ -101,6 +104,8 @@ __all__ = [
     "Deny",
     "DenyRule",
     "Diagnostic",
+    "Divergence",
+    "DivergenceKind",
     "Durability",
     "EngineUnavailable",
     "ErrorObject",
@@ -124,11 +129,13 @@ __all__ = [
     "Observation",
     "PastCall",
     "PastCell",
+    "PastSnapshot",
     "QueueFull",
     "QuotaExceeded",
     "RecoveredCell",
     "RecoveryReport",
     "Replace",
+    "ReplayReport",
     "RunRequest",
     "RunResult",
     "RunStatus",

@@ -53,6 +53,10 @@ cells left: []""",
     "16_a_thousand_waiting.py": """\
 1000 of 1000 asleep
 1000 completed; the last says 999: 9990""",
+    "18_replay.py": """\
+the same again: True (4 steps, 3 calls)
+now: entry_altered in call 2
+prices asked for: ['A7', 'B2', 'C3']""",
     "19_attachments.py": """\
 a secret that is still there: UPLOAD_TOKEN for ('upload',)
 in words: handed in with [secret UPLOAD_TOKEN]

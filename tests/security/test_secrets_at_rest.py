@@ -46,7 +46,7 @@ class Server(ThreadingHTTPServer):
 
 
 class _Door(BaseHTTPRequestHandler):
-    server: Server
+    server: Server  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def do_POST(self) -> None:
         token = self.rfile.read(int(self.headers["Content-Length"])).decode()

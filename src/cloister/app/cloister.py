@@ -10,7 +10,7 @@ from cloister.app.engines import EngineRoom, engine_version
 from cloister.app.keys import Keys
 from cloister.app.recovery import Recovery, RecoveryReport
 from cloister.app.runtime import LanguageRuntime
-from cloister.app.terms import Terms
+from cloister.app.terms import Terms, parse_type_check
 from cloister.cells.supervisor import Supervisor
 from cloister.core.approval import Approval, Approver, Decided
 from cloister.core.capability import Capability
@@ -26,6 +26,7 @@ from cloister.core.errors import (
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.language import Language, parse_language
 from cloister.core.limits import SessionLimits
+from cloister.core.replay import ReplayReport
 from cloister.core.run import RunResult
 from cloister.core.session import SessionMeta
 from cloister.core.wire import from_json
@@ -43,6 +44,7 @@ from cloister.sessions.grounds import Grounds, SessionOptions
 from cloister.sessions.journal import StoreJournal
 from cloister.sessions.ledger import Ledger
 from cloister.sessions.questions import approval_row
+from cloister.sessions.replay import replay_cell
 from cloister.sessions.session import Session
 from cloister.sessions.vault import Vault
 from cloister.stores.memory import MemoryJournal
@@ -96,7 +98,7 @@ class Cloister:
         self._hooks = Hooks.parse(hooks)
         self._secrets = MemorySecrets.parse(secrets or {})
         self._limits = _check_limits(limits) or SessionLimits()
-        self._type_check = _parse_type_check(type_check)
+        self._type_check = parse_type_check(type_check)
         if workers is not None and (type(workers) is not int or workers < 1):
             raise InvalidInput(f"workers must be a whole number of at least 1, not {workers!r}")
         self._clock = clock or SystemClock()
@@ -203,7 +205,7 @@ class Cloister:
             id=self._free_id(session_id),
             language=parse_language(language),
             limits=_check_limits(limits) or self._limits,
-            type_check=self._type_check if type_check is None else _parse_type_check(type_check),
+            type_check=self._type_check if type_check is None else parse_type_check(type_check),
             title=title,
             labels=dict(labels or {}),
             durability=self._durability,
@@ -233,7 +235,7 @@ class Cloister:
             id=self._free_id(envelope.session_id if session_id is None else session_id),
             language=envelope.language,
             limits=envelope.limits.narrowed_by(limits),
-            type_check=self._type_check if type_check is None else _parse_type_check(type_check),
+            type_check=self._type_check if type_check is None else parse_type_check(type_check),
             title=envelope.title,
             labels=envelope.labels,
             durability=self._durability,
@@ -289,6 +291,14 @@ class Cloister:
             return await self._ledger.destroy(session_id) or session is not None
         return session is not None
 
+    async def replay(self, cell_id: str) -> ReplayReport:
+        """Go over a finished cell again, held against its journal: nothing is called, asked or written. Raises
+        `CellNotFound`, and `CannotReplay` for what has not ended or is not all on record."""
+        if self._ledger is None:
+            raise InvalidInput("what cells did is not written down here", hint="give a store to the Cloister")
+        self._check_usable()
+        return await replay_cell(self._ledger.store, self._room.seats, cell_id)
+
     # -- approvals -------------------------------------------------------------------------------------------
 
     async def approvals(self, *, state: object = None, session_id: str | None = None) -> list[Approval]:
@@ -341,11 +351,14 @@ class Cloister:
         if self._ledger is not None and not self._ledger.leaving:
             self._ledger.let_go(session.id)
 
-    def _free_id(self, session_id: object) -> str:
+    def _check_usable(self) -> None:
         if not self._entered:
             raise CloisterError("enter the Cloister first: async with Cloister() as cloister")
         if self._left:
             raise CloisterError("this Cloister is closed: make another")
+
+    def _free_id(self, session_id: object) -> str:
+        self._check_usable()
         checked = check_session_id(session_id)
         if checked in self._sessions:
             raise SessionExists(f"there is a session {checked!r} already: close it, or choose another id")
@@ -489,10 +502,3 @@ def _check_cells(limits: object) -> CellLimits:
     if isinstance(limits, CellLimits):
         return limits
     raise InvalidInput(f"cells are CellLimits, not {type(limits).__name__}", hint="write CellLimits(max_queued=...)")
-
-
-def _parse_type_check(value: object) -> TypeCheck:
-    try:
-        return TypeCheck(value)
-    except ValueError:
-        raise InvalidInput(f"type_check is 'strict', 'warn' or 'off', not {value!r}") from None

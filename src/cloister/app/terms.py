@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cloister.core.errors import InvalidInput
 from cloister.gate import Hooks, Policy
 from cloister.gate.secrets import MemorySecrets
+from cloister.ports.engine import TypeCheck
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +33,10 @@ class Terms:
     @classmethod
     def none(cls) -> "Terms":
         return cls.parse((), None, (), (), None)
+
+
+def parse_type_check(value: object) -> TypeCheck:
+    try:
+        return TypeCheck(value)
+    except ValueError:
+        raise InvalidInput(f"type_check is 'strict', 'warn' or 'off', not {value!r}") from None

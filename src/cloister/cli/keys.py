@@ -13,7 +13,7 @@ from cloister.cli.exits import FAILED, OK
 from cloister.cli.failures import UsageError
 from cloister.cli.interrupt import run_interruptibly
 from cloister.cli.options import AsJson
-from cloister.cli.store import StoreUrl, existing, is_default_there
+from cloister.cli.store import StoreUrl, existing_store, is_default_there
 from cloister.cli.terminal import console, one_json_object, safe
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ async def _there(url: str | None) -> "AsyncGenerator[Store | None, None]":
     if url is None and not is_default_there():
         yield None
         return
-    async with existing(url) as store:
+    async with existing_store(url) as store:
         yield store
 
 
@@ -170,7 +170,7 @@ async def _reseal(url: str | None, *, forget_locked: bool, must: bool = False) -
     from cloister.app.keys.care import reseal_store
     from cloister.ports.keys import Purpose
 
-    place: AbstractAsyncContextManager[Store | None] = existing(url) if must else _there(url)
+    place: AbstractAsyncContextManager[Store | None] = existing_store(url) if must else _there(url)
     async with place as store:
         if store is None:
             return None

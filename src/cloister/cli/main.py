@@ -80,6 +80,21 @@ that waits for a person, and cells that go on while nobody looks.
 Needs no key and no network, and leaves nothing behind."""
 _DOCTOR_EPILOGUE = """\
 Exit codes: 0 programs can run in every language, 1 they cannot."""
+_REPLAY = """\
+Go over a finished cell again, held against its journal, and show where it first does something else.
+
+The journal is held against its digests; then the program runs once more, sealed as ever, and is told what it was
+told. No tool is called, nobody is asked, nothing is written, and the store may be in use meanwhile."""
+_REPLAY_EPILOGUE = """\
+A store is named by its URL, sqlite:///path/to/file.db or postgresql://user@host/database. Without one it is
+cloister.db in the data directory, which `cloister doctor` shows.
+
+Examples:
+  cloister replay cel_01M7R1G5Y5EAR2RF91RSZBHS1Y
+  cloister replay cel_01M7R1G5Y5EAR2RF91RSZBHS1Y --store sqlite:///var/lib/agent/cloister.db --json
+
+Exit codes: 0 it does what it did, 1 it does something else, 2 the command is wrong or there is no such store or cell,
+3 it cannot be replayed: it has not ended, or not all that is needed is on record."""
 _STORE = "Look after a store: check it, make it small, take it elsewhere."
 _STORE_EPILOGUE = """\
 A store is named by its URL, sqlite:///path/to/file.db or postgresql://user@host/database. Without one it is
@@ -257,6 +272,7 @@ def _app() -> "App":
         help_epilogue=_VALIDATE_EPILOGUE,
     )
     app.command("cloister.cli.doctor:doctor", name="doctor", help=_DOCTOR, help_epilogue=_DOCTOR_EPILOGUE)
+    app.command("cloister.cli.replay:replay", name="replay", help=_REPLAY, help_epilogue=_REPLAY_EPILOGUE)
     store = cyclopts.App(name="store", help=_STORE, help_epilogue=_STORE_EPILOGUE)
     store.command("cloister.cli.store:check", name="check", help=_STORE_CHECK, help_epilogue=_STORE_CHECK_EPILOGUE)
     store.command("cloister.cli.store:vacuum", name="vacuum", help=_STORE_VACUUM, help_epilogue=_STORE_VACUUM_EPILOGUE)

@@ -12,6 +12,7 @@
     ├── CellNotFound                    CELL_NOT_FOUND: never was, was read to its end, or is another session's
     ├── CellBusy                        CELL_BUSY: somebody observes it already, or it is being terminated
     ├── QueueFull                       QUEUE_FULL: more cells than may wait or live
+    ├── CannotReplay                    CANNOT_REPLAY: it has not ended, or not all that is needed is on record
     ├── FileNotFound                    FILE_NOT_FOUND
     ├── AttachmentNotFound              ATTACHMENT_NOT_FOUND: never was, was deleted, or is another session's
     ├── SecretsLocked                   SECRETS_LOCKED: stored secrets that no key here opens
@@ -90,6 +91,10 @@ class CellBusy(CloisterError):
 
 class QueueFull(CloisterError):
     code = "QUEUE_FULL"
+
+
+class CannotReplay(CloisterError):
+    code = "CANNOT_REPLAY"
 
 
 class FileNotFound(CloisterError, LookupError):

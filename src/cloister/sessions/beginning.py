@@ -6,10 +6,10 @@ import string
 from collections.abc import Callable, Sequence
 
 from cloister.cells.seats import Namespace
-from cloister.core.digest import digest_bytes
-from cloister.ports.rows import Put, PutBlob, SessionRow, ValueRow, Write
+from cloister.ports.rows import Put, SessionRow, ValueRow, Write
 from cloister.sessions.envelope import Envelope
 from cloister.sessions.grounds import SessionOptions
+from cloister.sessions.keeper import Keeper
 from cloister.sessions.ledger import Ledger
 
 _MARK_LETTERS = string.ascii_lowercase + string.digits
@@ -41,10 +41,9 @@ def first_namespace(
 
 
 def first_writes(
-    row: Callable[[str | None], SessionRow], state: bytes | None, values: Sequence[ValueRow]
+    row: Callable[[str | None], SessionRow], namespace: Namespace, values: Sequence[ValueRow], keeper: Keeper | None
 ) -> list[Write]:
     """What is written down of a session before it has run anything: what came with a snapshot."""
-    if state is None:
-        return [*map(Put, values), Put(row(None))]
-    name = digest_bytes(state)
-    return [PutBlob(name, state), *map(Put, values), Put(row(name))]
+    assert keeper is not None
+    image = keeper.begins_with(namespace.state)
+    return [*image, *map(Put, values), Put(row(keeper.image))]

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from cloister.cells.life import Life
@@ -68,9 +69,7 @@ class Session:
         self._desk = grounds.wiring.desk
         self._keys = grounds.snapshot_keys
         self._ledger = grounds.ledger
-        last_cell = kept.doc["last_cell"] if kept is not None else 0
-        keeper = self._ledger and self._ledger.keeper(options.id, options.durability, last_cell=last_cell)
-        self._keeper = keeper or None
+        self._keeper = self._ledger.keeper(options.id, options.durability, kept) if self._ledger is not None else None
         self._belongings = Belongings.of(options.id, grounds, self._keeper, parent)
         # Known to this session's programs only, so that no text from elsewhere is taken for a secret's handle.
         self._mark = mark_of(origin, kept)
@@ -87,6 +86,7 @@ class Session:
         self._created_ms = self._used_ms = self._clock.now_ms()
         if kept is not None:
             self._created_ms, self._used_ms = kept.created_ms, kept.used_ms
+            self._gate.counts.update(kept.doc["calls"])
         self._closed = False
         self._portrait = Portrait(
             options, seats.engine, grounds.tools, self._gate, self._mark, grounds.own_terms, self._created_ms
@@ -117,8 +117,6 @@ class Session:
         self._cells = Cells(setting, first_namespace(options, origin, kept, self._ledger))
         if origin is not None:
             self._take_over(origin)
-        if kept is not None:
-            self._gate.counts.update(kept.doc["calls"])
 
     # -- what is known of it ---------------------------------------------------------------------------------
 
@@ -387,9 +385,9 @@ class Session:
             )
         self.check_origin(envelope)
         self._check_open()
-        await self._cells.start_over(
-            first_namespace(self._options, envelope), lambda place: self._take_over(envelope, place)
-        )
+        await self._cells.start_over(first_namespace(self._options, envelope), partial(self._take_over, envelope))
+        if self._keeper is not None:
+            await self._keeper.session(self.row(self._keeper.image))
 
     def check_origin(self, envelope: Envelope) -> None:
         """Refuse an envelope that this session cannot go on with."""
@@ -427,7 +425,7 @@ class Session:
 
     def first_writes(self) -> list[Write]:
         """What there is of the session before it has run anything."""
-        writes = first_writes(self.row, self._cells.driver.namespace.state, self._values.rows(self.id))
+        writes = first_writes(self.row, self._cells.driver.namespace, self._values.rows(self.id), self._keeper)
         return [*writes, *self._belongings.first_writes()]
 
     def row(self, image: str | None) -> SessionRow:
@@ -452,6 +450,8 @@ class Session:
         self._gate.counts.clear()
         self._gate.counts.update(origin.calls)
         self._values.merge(origin.values)
+        if place is not None and self._keeper is not None:
+            self._keeper.write(self.first_writes())
         if origin.cell is not None and origin.state is not None:
             # A copy is another cell: two branches must not share the keys of their calls.
             own = {} if origin.session_id == self.id else {"id": self._ids.new("cel_")}
