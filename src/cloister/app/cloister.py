@@ -10,7 +10,7 @@ from cloister.app.engines import EngineRoom, engine_version
 from cloister.app.keys import Keys
 from cloister.app.recovery import Recovery, RecoveryReport
 from cloister.app.runtime import LanguageRuntime
-from cloister.app.terms import Terms, parse_type_check
+from cloister.app.terms import Terms, check_cells, parse_type_check
 from cloister.cells.supervisor import Supervisor
 from cloister.core.approval import Approval, Approver, Decided
 from cloister.core.capability import Capability
@@ -132,7 +132,7 @@ class Cloister:
         self._recovery = None
         if self._ledger is not None:
             self._recovery = Recovery(self._ledger, self._desk, self._tools, self._revive, self._vault)
-        self._supervisor = Supervisor(_check_cells(cells), self._clock)
+        self._supervisor = Supervisor(check_cells(cells), self._clock)
         self._catalogs = CatalogCache()
         self._room = EngineRoom(workers=workers, require_confinement=require_confinement)
         self._sessions: dict[str, Session] = {}
@@ -494,11 +494,3 @@ def _check_limits(limits: object) -> SessionLimits | None:
     raise InvalidInput(
         f"limits are SessionLimits, not {type(limits).__name__}", hint="write SessionLimits(wall_ms=...)"
     )
-
-
-def _check_cells(limits: object) -> CellLimits:
-    if limits is None:
-        return CellLimits()
-    if isinstance(limits, CellLimits):
-        return limits
-    raise InvalidInput(f"cells are CellLimits, not {type(limits).__name__}", hint="write CellLimits(max_queued=...)")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cloister.core.cell import CellLimits
 from cloister.core.errors import InvalidInput
 from cloister.gate import Hooks, Policy
 from cloister.gate.secrets import MemorySecrets
@@ -40,3 +41,11 @@ def parse_type_check(value: object) -> TypeCheck:
         return TypeCheck(value)
     except ValueError:
         raise InvalidInput(f"type_check is 'strict', 'warn' or 'off', not {value!r}") from None
+
+
+def check_cells(limits: object) -> CellLimits:
+    if limits is None:
+        return CellLimits()
+    if isinstance(limits, CellLimits):
+        return limits
+    raise InvalidInput(f"cells are CellLimits, not {type(limits).__name__}", hint="write CellLimits(max_queued=...)")
