@@ -32,6 +32,7 @@ from cloister.core.errors import (
     CloisterError,
     ConfinementUnavailable,
     EngineUnavailable,
+    FileConflict,
     FileNotFound,
     InvalidInput,
     InvalidLanguage,
@@ -55,6 +56,7 @@ from cloister.core.errors import (
     StoreUnusable,
 )
 from cloister.core.event import Event
+from cloister.core.file import FileEntry, FileInfo, FileLimits, FileMatch, InitialFile, Mount
 from cloister.core.history import PastCall, PastCell
 from cloister.core.language import Language
 from cloister.core.limits import CapabilityLimits, SessionLimits
@@ -101,9 +103,15 @@ __all__ = [
     "Event",
     "ExternalCallRecord",
     "Failed",
+    "FileConflict",
+    "FileEntry",
+    "FileInfo",
+    "FileLimits",
+    "FileMatch",
     "FileNotFound",
     "Hook",
     "HookedCall",
+    "InitialFile",
     "Interrupted",
     "InvalidInput",
     "InvalidLanguage",
@@ -114,6 +122,7 @@ __all__ = [
     "LanguageRuntime",
     "LeaseLost",
     "Metrics",
+    "Mount",
     "Note",
     "Observation",
     "PastCall",

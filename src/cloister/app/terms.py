@@ -1,10 +1,12 @@
 """What one session is granted its tools under, beside what holds for all."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from cloister.core.file import Mount
 from cloister.gate import Hooks, Policy
 from cloister.gate.secrets import MemorySecrets
+from cloister.sessions.files import parse_mounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,7 @@ class Terms:
     secrets: MemorySecrets
     # Whether there is any.
     own: bool = False
+    mounts: Mapping[str, Mount] = field(default_factory=dict[str, Mount])
 
     @classmethod
     def parse(
@@ -23,10 +26,12 @@ class Terms:
         deny: Iterable[object],
         hooks: Sequence[object],
         secrets: Mapping[str, object] | None,
+        mounts: object = None,
     ) -> "Terms":
         policy, watching = Policy(overrides=approvals, deny=deny), Hooks.parse(hooks)
-        own = bool(tools or approvals or policy.denied() or watching or secrets)
-        return cls(policy, watching, MemorySecrets.parse(secrets or {}), own)
+        mounted = parse_mounts(mounts)
+        own = bool(tools or approvals or policy.denied() or watching or secrets or mounted)
+        return cls(policy, watching, MemorySecrets.parse(secrets or {}), own, mounted)
 
     @classmethod
     def none(cls) -> "Terms":

@@ -13,6 +13,7 @@
     ├── CellBusy                        CELL_BUSY: somebody observes it already, or it is being terminated
     ├── QueueFull                       QUEUE_FULL: more cells than may wait or live
     ├── FileNotFound                    FILE_NOT_FOUND
+    ├── FileConflict                    FILE_CONFLICT: a file is not as the writer thought
     ├── QuotaExceeded                   QUOTA_EXCEEDED: files or values beyond what a session may hold
     ├── SnapshotError                   (abstract)
     │   ├── SnapshotCorrupt             SNAPSHOT_CORRUPT: truncated, flipped, not a snapshot
@@ -92,6 +93,10 @@ class QueueFull(CloisterError):
 
 class FileNotFound(CloisterError, LookupError):
     code = "FILE_NOT_FOUND"
+
+
+class FileConflict(CloisterError):
+    code = "FILE_CONFLICT"
 
 
 class QuotaExceeded(CloisterError):

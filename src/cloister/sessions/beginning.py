@@ -1,4 +1,4 @@
-"""How a session begins: with nothing, with what a snapshot has, or with what was written down."""
+"""How a session begins: with what it was given, with what a snapshot has, or with what was written down."""
 
 import os
 import secrets
@@ -9,7 +9,9 @@ from cloister.cells.seats import Namespace
 from cloister.core.digest import digest_bytes
 from cloister.ports.rows import Put, PutBlob, SessionRow, ValueRow, Write
 from cloister.sessions.envelope import Envelope
-from cloister.sessions.grounds import SessionOptions
+from cloister.sessions.files import Files
+from cloister.sessions.grounds import Grounds, SessionOptions
+from cloister.sessions.keeper import Keeper
 from cloister.sessions.ledger import Ledger
 
 _MARK_LETTERS = string.ascii_lowercase + string.digits
@@ -39,11 +41,36 @@ def first_namespace(
     return Namespace(options.limits, seed, state, owner=options.id)
 
 
+def first_files(options: SessionOptions, grounds: Grounds, keeper: Keeper | None, *, is_new: bool) -> Files:
+    """The session's files, with those that it was given if it is new. What a snapshot or a store has comes later."""
+    ledger, keep = grounds.ledger, keeper.files if keeper is not None else None
+    files = Files(
+        grounds.wiring.clock,
+        grounds.file_limits,
+        grounds.mounts,
+        session_id=options.id,
+        keep=keep,
+        load=ledger.store.blob if ledger is not None else None,
+    )
+    if keeper is not None:
+        keeper.book = files.book
+    try:
+        if is_new:
+            files.seed(options.files)
+    except BaseException:
+        files.close()
+        raise
+    return files
+
+
 def first_writes(
-    row: Callable[[str | None], SessionRow], state: bytes | None, values: Sequence[ValueRow]
+    row: Callable[[str | None], SessionRow],
+    state: bytes | None,
+    values: Sequence[ValueRow],
+    files: Sequence[Write],
 ) -> list[Write]:
     """What is written down of a session before it has run anything: what came with a snapshot."""
     if state is None:
-        return [*map(Put, values), Put(row(None))]
+        return [*map(Put, values), *files, Put(row(None))]
     name = digest_bytes(state)
-    return [PutBlob(name, state), *map(Put, values), Put(row(name))]
+    return [PutBlob(name, state), *map(Put, values), *files, Put(row(name))]

@@ -2,7 +2,11 @@
 
 import asyncio
 
+from cloister.cells.notes import first_error
 from cloister.cells.seats import Seats
+from cloister.core.codes import RunStatus, status_of
+from cloister.core.diagnostic import Diagnostic
+from cloister.core.run import Metrics, RunResult
 from cloister.ports.engine import Checked, Program, Turn, TypeCheck
 from cloister.sessions.cells import Cells
 
@@ -25,3 +29,14 @@ async def check_program(cells: Cells, seats: Seats, program: Program, types: Typ
         return checked
     finally:
         cells.order.leave(place)
+
+
+def validated(diagnostics: tuple[Diagnostic, ...], cell_id: str, duration_ms: float) -> RunResult:
+    error = first_error(diagnostics)
+    return RunResult(
+        status=status_of(error.code) if error else RunStatus.OK,
+        cell_id=cell_id,
+        diagnostics=diagnostics,
+        error=error,
+        metrics=Metrics(duration_ms=round(duration_ms, 3)),
+    )

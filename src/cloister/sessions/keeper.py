@@ -5,8 +5,9 @@ happen is awaited: the end of a cell before anybody is told of it. A program's s
 moment: the intents of its calls come after it in the order, and they are awaited.
 """
 
-from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from cloister.cells.life import Life
@@ -21,6 +22,7 @@ from cloister.ports.clock import Clock
 from cloister.ports.rows import CellRow, Drop, Put, PutBlob, SessionRow, SnapshotRow, ValueRow, Write
 from cloister.ports.store import Store
 from cloister.sessions.asleep import put_to_sleep
+from cloister.sessions.files import Book
 from cloister.sessions.ink import Ink
 
 # What a fork needs of a program that waits; the rest is in the row of its cell, or not to be told twice.
@@ -59,6 +61,8 @@ class Keeper:
         self.last_cell = last_cell
         # The snapshot that has the stored values as they are, and their version.
         self._values_at = ("", -1)
+        # The session's files; set by the session, before any cell of it runs.
+        self.book: Book | None = None
 
     @property
     def keeps_calls(self) -> bool:
@@ -89,10 +93,12 @@ class Keeper:
         if life.snapshot is None or life.snapshot[0] != number:
             life.snapshot = (number, self._ids.new("snp_"))
         doc = {**self._at(life.snapshot[1], moment), "asleep": waits, "written": dict(cell.values.written)}
-        snapshot = self._snapshot(life, life.snapshot[1], name, number, doc)
+        page, lost = self._page(life)
+        files, snapshot = self._with_files(self._snapshot(life, life.snapshot[1], name, number, doc))
         manual = life.sleeper is not None and life.sleeper.restored
         row = self._row(life, state, {"asleep": asleep, "asked": asked, "manual": manual}, image=name)
-        return self._ink.hold(self._session_id, PutBlob(name, image), Put(row), Put(snapshot))
+        writes = (*page, *files, PutBlob(name, image), Put(row), Put(snapshot))
+        return self._ink.hold(self._session_id, *writes, lost=lost)
 
     def ended(
         self,
@@ -105,19 +111,25 @@ class Keeper:
     ) -> Awaitable[object]:
         """How it ended and what it left behind, all at once."""
         state = life.cell.machine.state
-        writes: list[Write] = [Put(value) for value in values]
+        page, lost = self._page(life)
+        writes: list[Write] = [*page, *(Put(value) for value in values)]
         if image is not None:
             name = digest_bytes(image)
             writes.append(PutBlob(name, image))
             if moment is not None:
                 snapshot_id = self._ids.new("snp_")
-                writes.append(Put(self._snapshot(life, snapshot_id, name, None, self._at(snapshot_id, moment))))
+                ending = self._snapshot(life, snapshot_id, name, None, self._at(snapshot_id, moment))
+                files, snapshot = self._with_files(ending)
+                writes += [*files, Put(snapshot)]
         if row is not None:
             writes.append(Put(row))
         doc = {"result": to_json(result), "content": list(life.cell.output.untaken())}
         # Until somebody has read it, somebody must keep it.
         writes.append(Put(self._row(life, state, doc, ended=True)))
-        return self._write(*writes)
+        written = self._write(*writes)
+        if lost is not None:
+            self._ink.heed(written, lost)
+        return written
 
     def read(self, life: Life) -> Awaitable[object]:
         """Its end is known to whoever wanted to know."""
@@ -135,11 +147,33 @@ class Keeper:
         puts = [Put(ValueRow(self._session_id, *one)) for one in written]
         return self._write(*puts, *(Drop("values", (self._session_id, key)) for key in gone))
 
+    def files(self, writes: Sequence[Write]) -> Awaitable[object]:
+        """What the host has changed."""
+        return self._write(*writes)
+
     # -- inside ----------------------------------------------------------------------------------------------
+
+    def _page(self, life: Life) -> tuple[Sequence[Write], Callable[[], None] | None]:
+        """What the cell has changed in files since the last time, and who must know if it is not written."""
+        page = self.book.page(life.id) if self.book is not None else None
+        if self.book is None or page is None or not page.paths:
+            return (), None
+        return page.writes, partial(self.book.give_back, page)
+
+    def _with_files(self, snapshot: SnapshotRow) -> tuple[Sequence[Write], SnapshotRow]:
+        """The snapshot with what it says of files, and what must be there for that."""
+        if self.book is None:
+            return (), snapshot
+        manifest = self.book.manifest(snapshot.id)
+        if not manifest.doc:
+            return (), snapshot
+        doc = {**snapshot.doc, **manifest.doc}
+        return manifest.writes, replace(snapshot, doc=doc, blobs=manifest.blobs)
 
     def _at(self, snapshot_id: str, moment: Moment) -> dict[str, Any]:
         """What the session has at a moment beside its bytes. Values are written where they changed."""
-        if self._values_at[1] == moment.version:
+        # One that is written again must not refer to itself.
+        if self._values_at[1] == moment.version and self._values_at[0] != snapshot_id:
             return {"calls": moment.calls, "values_at": self._values_at[0]}
         self._values_at = (snapshot_id, moment.version)
         return {"calls": moment.calls, "values": dict(moment.values)}

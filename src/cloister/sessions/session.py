@@ -5,17 +5,17 @@ from dataclasses import replace
 from typing import Any
 
 from cloister.cells.life import Life
-from cloister.cells.notes import first_error, with_hint
+from cloister.cells.notes import with_hint
 from cloister.cells.order import Place
 from cloister.cells.seats import Seats
 from cloister.core.cell import CellInfo, Failed, Observation
-from cloister.core.codes import Code, RunStatus, status_of
+from cloister.core.codes import Code, status_of
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import InvalidInput, SessionClosed, SnapshotForeign, SnapshotVersionMismatch
 from cloister.core.history import PastCell
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
-from cloister.core.run import Metrics, RunResult
+from cloister.core.run import RunResult
 from cloister.core.session import SessionMeta
 from cloister.gate import Gate, Handles, Scope
 from cloister.ports.clock import moment
@@ -23,9 +23,10 @@ from cloister.ports.engine import Catalog, Turn
 from cloister.ports.rows import CellRow, SessionRow, Write
 from cloister.ports.store import Store
 from cloister.sessions.asleep import put_to_sleep
-from cloister.sessions.beginning import first_namespace, first_writes, new_mark
+from cloister.sessions.beginning import first_files, first_namespace, first_writes, new_mark
+from cloister.sessions.carrying import carried
 from cloister.sessions.cells import Cells
-from cloister.sessions.checking import check_program
+from cloister.sessions.checking import check_program, validated
 from cloister.sessions.direct import DirectCalls
 from cloister.sessions.envelope import Envelope, seal, unseal
 from cloister.sessions.events import EventStream
@@ -86,14 +87,13 @@ class Session:
         if kept is not None:
             self._created_ms, self._used_ms = kept.created_ms, kept.used_ms
         self._ledger = grounds.ledger
-        last_cell = kept.doc["last_cell"] if kept is not None else 0
-        keeper = self._ledger and self._ledger.keeper(options.id, options.durability, last_cell=last_cell)
-        self._keeper = keeper or None
+        last = kept.doc["last_cell"] if kept is not None else 0
+        self._keeper = (self._ledger and self._ledger.keeper(options.id, options.durability, last_cell=last)) or None
         self._closed = False
         self._portrait = Portrait(
             options, seats.engine, grounds.tools, self._gate, self._mark, grounds.own_terms, self._created_ms
         )
-        self._files = Files(self._clock)
+        self._files = first_files(options, grounds, self._keeper, is_new=kept is None and origin is None)
         self._values = Values(self._clock, keep=self._keeper.values if self._keeper is not None else None)
         setting = Setting(
             session_id=options.id,
@@ -167,7 +167,7 @@ class Session:
 
     @property
     def files(self) -> Files:
-        """Its files: the outputs that were too large for an observation."""
+        """What its programs read and write as files, for the host to use too."""
         return self._files
 
     def events(self, *, since: int | None = None) -> EventStream:
@@ -324,21 +324,14 @@ class Session:
         checked = await check_program(self._cells, self._seats, program, self._options.type_check, turn)
         if checked is None:
             return self._refused(_ASLEEP)
-        error = first_error(checked.diagnostics)
-        return RunResult(
-            status=status_of(error.code) if error else RunStatus.OK,
-            cell_id=self._ids.new("cel_"),
-            diagnostics=checked.diagnostics,
-            error=error,
-            metrics=Metrics(duration_ms=round((self._clock.monotonic() - began) * 1000, 3)),
-        )
+        return validated(checked.diagnostics, self._ids.new("cel_"), (self._clock.monotonic() - began) * 1000)
 
     # -- bytes -----------------------------------------------------------------------------------------------
 
     async def snapshot(self) -> bytes:
         """The session as bytes that `Cloister.restore_session` opens again. While a cell waits for a call, its program
         is in there too, asleep; while it computes, this waits until it does either."""
-        return seal(await self._freeze(), self._key())
+        return seal(await carried(await self._freeze(), self._files), self._key())
 
     async def _freeze(self) -> Envelope:
         self._check_open()
@@ -395,6 +388,7 @@ class Session:
         await self._cells.start_over(
             first_namespace(self._options, envelope), lambda place: self._take_over(envelope, place)
         )
+        await self._files.flush()
 
     def check_origin(self, envelope: Envelope) -> None:
         """Refuse an envelope that this session cannot go on with."""
@@ -419,6 +413,7 @@ class Session:
             # While the session is still ours.
             await self._events.flush()
         self._events.close(self.id)
+        self._files.close()
         if self._on_close is not None:
             self._on_close(self)
 
@@ -432,7 +427,8 @@ class Session:
 
     def first_writes(self) -> list[Write]:
         """What there is of the session before it has run anything."""
-        return first_writes(self.row, self._cells.driver.namespace.state, self._values.rows(self.id))
+        state, files = self._cells.driver.namespace.state, self._files.book.everything()
+        return first_writes(self.row, state, self._values.rows(self.id), files)
 
     def row(self, image: str | None) -> SessionRow:
         """The session as it is written down; `image` names its namespace's bytes."""
@@ -446,6 +442,7 @@ class Session:
         assert self._ledger is not None
         store, rows = self._ledger.store, sorted(cells, key=lambda row: (row.number, row.id))
         self._values.take_up(await store.values(self.id))
+        self._files.take_up(await store.files(self.id))
         if self._keeper is not None:
             self._keeper.last_cell = max([self._keeper.last_cell, *(row.number for row in rows)])
         return {row.id: self._cells.take_up(row, store) for row in rows}
@@ -455,6 +452,7 @@ class Session:
         self._gate.counts.clear()
         self._gate.counts.update(origin.calls)
         self._values.merge(origin.values)
+        self._files.replace(origin.files, origin.contents)
         if origin.cell is not None and origin.state is not None:
             # A copy is another cell: two branches must not share the keys of their calls.
             own = {} if origin.session_id == self.id else {"id": self._ids.new("cel_")}
@@ -474,7 +472,8 @@ class Session:
         asleep = self._sleeping() is not None
         state = None if asleep else await self._seats.save(self._cells.driver.namespace)
         envelope = self._asleep_envelope() if asleep else self._envelope(state, None)
-        return replace(result, snapshot_id=self._ids.new("snp_"), snapshot=seal(envelope, self._key()))
+        sealed = seal(await carried(envelope, self._files), self._key())
+        return replace(result, snapshot_id=self._ids.new("snp_"), snapshot=sealed)
 
     def _envelope(self, state: bytes | None, cell: Mapping[str, Any] | None) -> Envelope:
         return self._portrait.envelope(
@@ -483,6 +482,7 @@ class Session:
             now=moment(self._clock.now_ms()),
             seed=self._cells.driver.namespace.seed,
             values=dict(self._values.view()),
+            files=self._files.entries(),
             left_out=self._cells.left_out(),
         )
 
