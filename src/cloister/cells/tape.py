@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cloister.cells.answers import played
-from cloister.cells.told import Told
 from cloister.cells.values import CellValues
 from cloister.core.limits import SessionLimits
 from cloister.core.value import Json
@@ -20,8 +19,6 @@ from cloister.ports.helping import Helper
 MAX_STEPS = 64
 # Playing a tape is charged to nobody, so it must not be long.
 MAX_CPU_MS = 50.0
-# What cells were told of files is kept in memory with them.
-MAX_TOLD = 1 << 20
 
 
 @dataclass(slots=True)
@@ -35,8 +32,6 @@ class Recording:
     resumes: list[tuple[int, Sequence[Settlement]]] = field(default_factory=list[tuple[int, Sequence[Settlement]]])
     # The stored values that the cell started with.
     values: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    # What it was told of files.
-    told: Told = field(default_factory=Told)
 
 
 class TapeBroken(Exception):
@@ -48,11 +43,9 @@ class Tape:
         self._recordings: list[Recording] = []
         self._steps = 0
         self._cpu_ms = 0.0
-        self._told = 0
 
     def add(self, recording: Recording) -> None:
         self._recordings.append(recording)
-        self._told += recording.told.size
         self._steps += 1 + len(recording.resumes)
         self._cpu_ms += recording.cpu_ms
 
@@ -60,7 +53,6 @@ class Tape:
         self._recordings.clear()
         self._steps = 0
         self._cpu_ms = 0.0
-        self._told = 0
 
     def drop_last(self) -> bool:
         """Forget the last cell; False if there is none."""
@@ -69,7 +61,6 @@ class Tape:
         last = self._recordings.pop()
         self._steps -= 1 + len(last.resumes)
         self._cpu_ms -= last.cpu_ms
-        self._told -= last.told.size
         return True
 
     def __len__(self) -> int:
@@ -77,22 +68,19 @@ class Tape:
 
     @property
     def full(self) -> bool:
-        return self._steps >= MAX_STEPS or self._cpu_ms >= MAX_CPU_MS or self._told >= MAX_TOLD
+        return self._steps >= MAX_STEPS or self._cpu_ms >= MAX_CPU_MS
 
     async def play(self, interpreter: Interpreter, limits: SessionLimits) -> None:
         """Bring an interpreter that was opened from the last bytes to where the tape ends."""
         for recording in self._recordings:
-            if recording.told.is_too_much:
-                raise TapeBroken("a cell was told more of files than is kept")
-            again = recording.told.again()
-            helper = played(CellValues(recording.values), again)
+            helper = played(CellValues(recording.values))
             turn = _turn(recording.now_ms, recording.catalog, limits, helper)
             step: Step = await interpreter.start(recording.program, turn)
             for now_ms, settlements in recording.resumes:
                 if not isinstance(step, Suspended):
                     raise TapeBroken("a cell took another course")
                 step = await interpreter.resume(settlements, _turn(now_ms, recording.catalog, limits, helper))
-            if isinstance(step, Suspended) or (isinstance(step, Failed) and step.fatal) or again.is_other:
+            if isinstance(step, Suspended) or (isinstance(step, Failed) and step.fatal):
                 raise TapeBroken("a cell did not end as it had")
 
 

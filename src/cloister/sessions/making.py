@@ -166,8 +166,7 @@ class Making:
         def hand_over() -> None:
             loop.call_soon_threadsafe(life.hand_over)
 
-        files = cell.recording.told.noting(self._setting.files.door(cell.id))
-        cell.helper = answers(cell.output, cell.values, notify, hand_over, files)
+        cell.helper = answers(cell.output, cell.values, notify, hand_over, self._setting.files.door(cell.id))
 
     def _notified(self, life: Life, said: str) -> None:
         redactor = self._setting.handles.redactor()
