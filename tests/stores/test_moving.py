@@ -293,9 +293,9 @@ async def test_foreign_file_is_refused(target: SqliteStore, file: bytes) -> None
 
 
 async def test_newer_version_is_refused_by_name(filled: MemoryStore, target: SqliteStore) -> None:
-    text = unpack(await exported(filled)).replace(b'"version":1', b'"version":2', 1)
+    text = unpack(await exported(filled)).replace(b'"version":2', b'"version":3', 1)
     error = await refusal(target, pack(text))
-    assert ("version 2" in error.message, "update Cloister" in (error.hint or "")) == (True, True)
+    assert ("version 3" in error.message, "update Cloister" in (error.hint or "")) == (True, True)
 
 
 async def test_blob_that_is_not_what_its_name_says_is_refused(target: SqliteStore) -> None:
