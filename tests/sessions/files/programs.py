@@ -3,17 +3,15 @@
 import json
 from collections.abc import Callable
 
-import pytest
-
 from cloister.cells import answers as cells_answers
 from cloister.core.value import Json
 from cloister.ports.helping import Helper
 from cloister.sessions import making
 
 
-def through_load(monkeypatch: pytest.MonkeyPatch, crash: Callable[[], object]) -> None:
+def through_load(put: Callable[[object, str, object], None], crash: Callable[[], object] | None = None) -> None:
     """From now on `load('files.read ["/a", "text"]')` is that helper, and `load('crash')` calls `crash`, both in the
-    middle of a step as any helper."""
+    middle of a step as any helper. `put` is `setattr`, or one that is undone."""
     real = cells_answers.answers
 
     def answers(*parts: object) -> Helper:
@@ -21,7 +19,7 @@ def through_load(monkeypatch: pytest.MonkeyPatch, crash: Callable[[], object]) -
 
         def answer(name: str, arguments: tuple[Json, ...]) -> Json:
             match name, arguments:
-                case "load", ("crash",):
+                case "load", ("crash",) if crash is not None:
                     crash()
                     return None
                 case "load", (str(asked),) if asked.startswith("files."):
@@ -32,7 +30,7 @@ def through_load(monkeypatch: pytest.MonkeyPatch, crash: Callable[[], object]) -
 
         return answer
 
-    monkeypatch.setattr(making, "answers", answers)
+    put(making, "answers", answers)
 
 
 def ask(name: str, *arguments: Json) -> str:

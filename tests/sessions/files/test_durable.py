@@ -86,7 +86,7 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     world = World(tmp_path)
-    through_load(monkeypatch, world.copy)
+    through_load(monkeypatch.setattr, world.copy)
     return world
 
 

@@ -8,6 +8,7 @@ regular file or directory is seen as such and not opened; neither is another fil
 import errno
 import os
 import stat
+import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,16 +53,25 @@ class RealDirectory:
                 f"{self._shown!r} cannot be mounted: {why}", hint="name a directory that this user can read"
             ) from None
         self._device = os.fstat(self._fd).st_dev
+        # A number that was closed may be another file's a moment later: nobody copies it while it is being closed.
+        self._lock = threading.Lock()
 
     def close(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        with self._lock:
+            fd, self._fd = self._fd, -1
+            if fd >= 0:
+                os.close(fd)
+
+    def __del__(self) -> None:
+        # A session that was refused after it was made is closed by nobody.
+        if getattr(self, "_fd", -1) >= 0:
+            os.close(self._fd)
 
     def look(self, parts: Parts) -> Real | None:
         """What is there; None if there is nothing."""
         if not parts:
-            return self._seen(os.fstat(self._directory()))
+            with self._inside(()) as fd:
+                return self._seen(os.fstat(fd))
         try:
             with self._above(parts) as (fd, name):
                 return self._seen(os.stat(name, dir_fd=fd, follow_symlinks=False))
@@ -109,15 +119,17 @@ class RealDirectory:
 
     # -- inside ----------------------------------------------------------------------------------------------
 
-    def _directory(self) -> int:
-        if self._fd < 0:
-            refuse("not_found", "the mounted directory is closed")
-        return self._fd
+    def _root(self) -> int:
+        """A descriptor of its own for whoever walks."""
+        with self._lock:
+            if self._fd < 0:
+                refuse("not_found", "the mounted directory is closed")
+            return os.dup(self._fd)
 
     @contextmanager
     def _inside(self, parts: Parts) -> Generator[int, None, None]:
         """A descriptor of the directory that the parts lead to."""
-        fd = os.dup(self._directory())
+        fd = self._root()
         try:
             for part in parts:
                 deeper = self._enter(fd, part)
