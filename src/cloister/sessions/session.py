@@ -298,7 +298,7 @@ class Session:
 
     async def terminate(self, cell_id: str) -> Observation:
         """End a cell, for sure: returns when it has stopped and its calls are over. One that ended before tells how.
-        The session's variables are as before the cell, and what it stored is not kept."""
+        The session's variables are as before the cell, and what it stored is not kept; files that it wrote are."""
         self._check_open()
         if cell_id in self._direct:
             return self._direct.terminate(cell_id)
