@@ -142,6 +142,21 @@ async def test_compare_and_set_works_on_what_is_mounted(files: Files) -> None:
         await files.write_if_match("/m/repo/readme", "y", seen.hash)
 
 
+async def test_mount_hides_what_the_session_has_at_its_place(real: Path) -> None:
+    before = Files(HandClock())
+    await before.write("/m", "a file where the way to the mount is")
+    entries, contents = before.entries()
+    after = Files(HandClock(), mounts=parse_mounts({"/m/repo": Mount(real)}))
+    after.replace(entries, contents)
+    assert [entry.kind for entry in await after.list()] == ["directory"]
+    assert await after.read_text("/m/repo/readme") == "read me"
+    with pytest.raises(InvalidInput, match="is a directory"):
+        await after.read("/m")
+    after.close()
+    with pytest.raises(FileNotFound, match="closed"):
+        await after.read("/m/repo/readme")
+
+
 async def test_only_what_is_changed_counts_against_the_quota(real: Path) -> None:
     (real / "large").write_bytes(b"x" * 100)
     files = Files(

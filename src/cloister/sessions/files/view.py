@@ -54,14 +54,15 @@ class View:
         """What is at a normal path; None if there is nothing."""
         place = self._mounted(path)
         if place is None:
+            if path == ROOT or self._has_mount(path):
+                return Seen(path, "directory", modified_ms=self._began_ms)
             match self._tree.get(path):
                 case File() as file:
                     return _own(path, file)
                 case Directory(modified_ms=modified_ms):
                     return Seen(path, "directory", modified_ms=modified_ms)
                 case _:
-                    is_there = path == ROOT or self._has_mount(path)
-                    return Seen(path, "directory", modified_ms=self._began_ms) if is_there else None
+                    return None
         if not place.parts:
             real = place.mount.look(())
             return Seen(path, "directory", modified_ms=real.modified_ms if real else 0, read_only=True)
