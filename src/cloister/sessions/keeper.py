@@ -22,7 +22,7 @@ from cloister.ports.clock import Clock
 from cloister.ports.rows import CellRow, Drop, Put, PutBlob, SessionRow, SnapshotRow, ValueRow, Write
 from cloister.ports.store import Store
 from cloister.sessions.asleep import put_to_sleep
-from cloister.sessions.files import Book
+from cloister.sessions.files import Book, Page
 from cloister.sessions.ink import Ink
 
 # What a fork needs of a program that waits; the rest is in the row of its cell, or not to be told twice.
@@ -61,6 +61,8 @@ class Keeper:
         self.last_cell = last_cell
         # The snapshot that has the stored values as they are, and their version.
         self._values_at = ("", -1)
+        # The snapshot that was written last: the only one that may be written again, as no other refers to it.
+        self._latest = ""
         # The session's files; set by the session, before any cell of it runs.
         self.book: Book | None = None
 
@@ -90,15 +92,16 @@ class Keeper:
         asleep = put_to_sleep(cell, records=False)
         waits = {key: asleep[key] for key in _MOMENT}
         number = max(cell.pending, default=0)
-        if life.snapshot is None or life.snapshot[0] != number:
+        if life.snapshot is None or life.snapshot != (number, self._latest):
             life.snapshot = (number, self._ids.new("snp_"))
+        self._latest = life.snapshot[1]
         doc = {**self._at(life.snapshot[1], moment), "asleep": waits, "written": dict(cell.values.written)}
-        page, lost = self._page(life)
+        page = self._page(life)
         files, snapshot = self._with_files(self._snapshot(life, life.snapshot[1], name, number, doc))
         manual = life.sleeper is not None and life.sleeper.restored
         row = self._row(life, state, {"asleep": asleep, "asked": asked, "manual": manual}, image=name)
-        writes = (*page, *files, PutBlob(name, image), Put(row), Put(snapshot))
-        return self._ink.hold(self._session_id, *writes, lost=lost)
+        writes = (*page.writes, *files, PutBlob(name, image), Put(row), Put(snapshot))
+        return self._ink.hold(self._session_id, *writes, lost=self._lost(page, snapshot))
 
     def ended(
         self,
@@ -111,13 +114,13 @@ class Keeper:
     ) -> Awaitable[object]:
         """How it ended and what it left behind, all at once."""
         state = life.cell.machine.state
-        page, lost = self._page(life)
-        writes: list[Write] = [*page, *(Put(value) for value in values)]
+        page, snapshot = self._page(life), None
+        writes: list[Write] = [*page.writes, *(Put(value) for value in values)]
         if image is not None:
             name = digest_bytes(image)
             writes.append(PutBlob(name, image))
             if moment is not None:
-                snapshot_id = self._ids.new("snp_")
+                snapshot_id = self._latest = self._ids.new("snp_")
                 ending = self._snapshot(life, snapshot_id, name, None, self._at(snapshot_id, moment))
                 files, snapshot = self._with_files(ending)
                 writes += [*files, Put(snapshot)]
@@ -127,7 +130,7 @@ class Keeper:
         # Until somebody has read it, somebody must keep it.
         writes.append(Put(self._row(life, state, doc, ended=True)))
         written = self._write(*writes)
-        if lost is not None:
+        if (lost := self._lost(page, snapshot)) is not None:
             self._ink.heed(written, lost)
         return written
 
@@ -153,12 +156,14 @@ class Keeper:
 
     # -- inside ----------------------------------------------------------------------------------------------
 
-    def _page(self, life: Life) -> tuple[Sequence[Write], Callable[[], None] | None]:
-        """What the cell has changed in files since the last time, and who must know if it is not written."""
-        page = self.book.page(life.id) if self.book is not None else None
-        if self.book is None or page is None or not page.paths:
-            return (), None
-        return page.writes, partial(self.book.give_back, page)
+    def _page(self, life: Life) -> Page:
+        """What the cell has changed in files since the last time."""
+        return self.book.page(life.id) if self.book is not None else Page()
+
+    def _lost(self, page: Page, snapshot: SnapshotRow | None) -> Callable[[], None] | None:
+        """Who must know if this is not written."""
+        says = page.paths or (snapshot is not None and "changed" in snapshot.doc.get("files", ()))
+        return partial(self.book.give_back, page) if self.book is not None and says else None
 
     def _with_files(self, snapshot: SnapshotRow) -> tuple[Sequence[Write], SnapshotRow]:
         """The snapshot with what it says of files, and what must be there for that."""

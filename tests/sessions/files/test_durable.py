@@ -339,6 +339,28 @@ async def test_fork_at_a_question_has_values_and_files_though_it_was_written_dow
         assert await fork.files.read_text("/log") == "one"
 
 
+async def test_waits_that_take_turns_in_the_store_do_not_refer_to_each_other_in_a_ring(world: World) -> None:
+    async with world.open() as cloister:
+        session = await cloister.open_session("s")
+        code = f"import asyncio\n{append('/log', 'one')}\nawait asyncio.gather(hold(1), ask(2))"
+        first = await session.exec(code, yield_ms=0)
+        await world.entered.wait()
+        beside = await session.exec(f"{append('/beside', 'x')}\nawait pay(3)", isolated=True)
+        await session.files.write("/later", "")
+        world.let_go.set()
+        waiting = await ended(session, first.cell_id)
+        assert waiting.status == "waiting_for_approval"
+        calls = {one.name: one.id for cell in await session.history() for one in cell.calls}
+        assert isinstance(beside, Completed)
+
+        async def there(at: str) -> list[str]:
+            fork = await session.fork(at=at)
+            return [entry.name for entry in await fork.files.list()]
+
+        assert await there(calls["hold"]) == ["log"]
+        assert await there(calls["pay"]) == ["beside", "log"]
+
+
 async def test_snapshot_carries_files_elsewhere(world: World) -> None:
     async with Cloister(tools=world.tools, snapshot_key=KEY) as cloister:
         session = await cloister.open_session("s", files={"/a": "one", "/fixed": InitialFile("x", read_only=True)})

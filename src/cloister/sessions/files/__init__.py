@@ -4,9 +4,19 @@
 the store's rows, and neither cells nor stores.
 """
 
-from cloister.sessions.files.book import Book, files_at
+from cloister.sessions.files.book import Book, Page, files_at
 from cloister.sessions.files.host import Files
 from cloister.sessions.files.mounting import check_file_limits, parse_files, parse_mounts
 from cloister.sessions.files.paths import MAX_PATH, normal_path
 
-__all__ = ["MAX_PATH", "Book", "Files", "check_file_limits", "files_at", "normal_path", "parse_files", "parse_mounts"]
+__all__ = [
+    "MAX_PATH",
+    "Book",
+    "Files",
+    "Page",
+    "check_file_limits",
+    "files_at",
+    "normal_path",
+    "parse_files",
+    "parse_mounts",
+]

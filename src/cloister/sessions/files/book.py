@@ -35,6 +35,10 @@ class Manifest:
     writes: tuple[Write, ...] = ()
 
 
+_NO_PAGE = Page()
+_NO_FILES = Manifest({})
+
+
 @dataclass(frozen=True, slots=True)
 class _Last:
     id: str
@@ -52,13 +56,14 @@ class Book:
 
     def page(self, who: str) -> Page:
         """What `who` has changed since the last time, as it is now."""
+        dirty = self._tree.dirty
+        if not dirty:
+            # Most programs use no files, and this is asked whenever one waits.
+            return _NO_PAGE
         with self._system.lock:
-            dirty = self._tree.dirty
-            if not dirty:
-                return Page()
             paths = dirty.pop(who, set()) | dirty.pop(_LOOSE, set())
             if not paths:
-                return Page()
+                return _NO_PAGE
             # Or a store could have a file without its directory, or one below another.
             paths |= self._entangled(paths)
             return Page(tuple(self._writes(paths)), frozenset(paths))
@@ -78,11 +83,11 @@ class Book:
 
     def manifest(self, snapshot_id: str) -> Manifest:
         """What the snapshot of that id says of files. One that is written again says at least what it said before."""
+        tree, last = self._tree, self._last
+        if last is None and not len(tree):
+            return _NO_FILES
         with self._system.lock:
-            tree, last = self._tree, self._last
             if last is None:
-                if not len(tree):
-                    return Manifest({})
                 since, paths = None, {path for path, _ in tree}
             elif last.id == snapshot_id:
                 since, paths = last.since, last.paths | tree.changed
