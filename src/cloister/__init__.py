@@ -27,6 +27,8 @@ from cloister.core.durability import Durability
 from cloister.core.errors import (
     ApprovalClosed,
     ApprovalNotFound,
+    AttachmentNotFound,
+    CannotReplay,
     CellBusy,
     CellNotFound,
     CloisterError,
@@ -42,6 +44,7 @@ from cloister.core.errors import (
     LeaseLost,
     QueueFull,
     QuotaExceeded,
+    SecretsLocked,
     SessionClosed,
     SessionExists,
     SessionNotFound,
@@ -57,9 +60,10 @@ from cloister.core.errors import (
 )
 from cloister.core.event import Event
 from cloister.core.file import FileEntry, FileInfo, FileLimits, FileMatch, InitialFile, Mount
-from cloister.core.history import PastCall, PastCell
+from cloister.core.history import PastCall, PastCell, PastSnapshot
 from cloister.core.language import Language
 from cloister.core.limits import CapabilityLimits, SessionLimits
+from cloister.core.replay import Divergence, DivergenceKind, ReplayReport
 from cloister.core.run import Metrics, RunRequest, RunResult
 from cloister.core.session import SessionMeta
 from cloister.gate.hooks import Deny, Hook, HookedCall, Note, Replace
@@ -67,6 +71,8 @@ from cloister.gate.policy import DenyRule
 from cloister.ports.engine import TypeCheck
 from cloister.ports.secrets import Secret
 from cloister.sessions import Session
+from cloister.sessions.attachments import AttachmentInfo
+from cloister.sessions.secrets import SecretInfo
 from cloister.tools import CallContext, Tool, ToolError, ToolRegistry, tool
 
 __version__ = _version("cloister")
@@ -78,8 +84,11 @@ __all__ = [
     "ApprovalNotFound",
     "ApprovalPolicy",
     "ApprovalState",
+    "AttachmentInfo",
+    "AttachmentNotFound",
     "CallContext",
     "CallStatus",
+    "CannotReplay",
     "Capability",
     "CapabilityLimits",
     "CellBusy",
@@ -97,6 +106,8 @@ __all__ = [
     "Deny",
     "DenyRule",
     "Diagnostic",
+    "Divergence",
+    "DivergenceKind",
     "Durability",
     "EngineUnavailable",
     "ErrorObject",
@@ -127,15 +138,19 @@ __all__ = [
     "Observation",
     "PastCall",
     "PastCell",
+    "PastSnapshot",
     "QueueFull",
     "QuotaExceeded",
     "RecoveredCell",
     "RecoveryReport",
     "Replace",
+    "ReplayReport",
     "RunRequest",
     "RunResult",
     "RunStatus",
     "Secret",
+    "SecretInfo",
+    "SecretsLocked",
     "Session",
     "SessionClosed",
     "SessionExists",

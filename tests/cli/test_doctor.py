@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+from cloister.ports.keys import Key, Purpose
 from tests.cli.shell import Shell
 
 LAYERS = ["rlimits", "no_new_privs", "landlock", "seccomp", "namespaces"]
@@ -46,3 +47,21 @@ def test_directory_that_cannot_be_written_is_a_warning(shell: Shell, tmp_path: P
     done = shell("doctor", environment={"CLOISTER_DATA_DIR": str(tmp_path / "taken" / "data")})
     assert done.returncode == 0
     assert "set CLOISTER_DATA_DIR to one that can" in done.stdout
+
+
+def test_doctor_says_where_the_keys_come_from(shell: Shell) -> None:
+    key = bytes(range(32))
+    done = shell("doctor", "--json", environment={"CLOISTER_SECRET_KEY": key.hex()})
+    keys = json.loads(done.stdout)["keys"]
+    assert (keys["snapshot"]["origin"], keys["snapshot"]["ids"]) == ("file", [])
+    assert (keys["secret"]["origin"], keys["secret"]["ids"]) == ("environment", [Key.of(Purpose.SECRET, key).id.hex()])
+    assert key.hex() not in done.stdout
+    assert not shell.data.exists()
+
+
+def test_key_that_cannot_be_used_is_a_warning_with_what_to_do(shell: Shell) -> None:
+    done = shell("doctor", environment={"CLOISTER_SNAPSHOT_KEY": "nonsense"})
+    assert done.returncode == 0
+    assert "CLOISTER_SNAPSHOT_KEY" in done.stdout
+    assert "openssl rand -base64 32" in done.stdout
+    assert "nonsense" not in done.stdout

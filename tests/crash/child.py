@@ -29,12 +29,13 @@ from cloister import (
     Event,
     Session,
     SessionExists,
+    SessionLimits,
     ToolError,
     tool,
 )
 from cloister.core.cell import CellLimits
 from cloister.core.errors import StoreError
-from tests.crash.plans import HELD, PLANS, Script
+from tests.crash.plans import FIFTY, HELD, PLANS, Script
 from tests.crash.points import Points
 from tests.sessions.files.programs import through_load
 
@@ -126,6 +127,7 @@ class Host:
             cells=CellLimits(hibernate_after_ms=15),
             on_event=self.heard,
             workers=2,
+            limits=SessionLimits(max_external_calls=64),
         )
         async with made as host:
             report = await host.recovery_report()
@@ -134,7 +136,7 @@ class Host:
                 cells={cell.cell_id: cell.outcome for cell in report.cells},
                 elsewhere=report.elsewhere,
             )
-            plan = (PLANS | HELD)[self.orders["CRASH_PLAN"]]
+            plan = (PLANS | HELD | FIFTY)[self.orders["CRASH_PLAN"]]
             async with asyncio.TaskGroup() as group:
                 for session_id, script in plan.items():
                     group.create_task(self.session(host, session_id, script))

@@ -258,3 +258,27 @@ def _held(first: int) -> Script:
 
 
 HELD = {"held": {"held": _held(300)}}
+
+
+def _fifty(language: str, first: int) -> Plan:
+    """Fifty calls made together; every other one asks a person."""
+    code = {
+        "python": _SAFE_PY
+        + f"""
+got = await asyncio.gather(*[safe(pay if n % 2 else ask, {first} + n) for n in range(50)])
+store('fifty', got)
+got
+""",
+        "typescript": _SAFE_TS
+        + f"""
+let got: any[] = []
+for (let n = 0; n < 50; n++) got.push(safe(n % 2 ? pay : ask, {first} + n))
+got = await Promise.all(got)
+store('fifty', got)
+got
+""",
+    }[language]
+    return {language: _script(language, code, "got.length" if language == "typescript" else "len(got)")}
+
+
+FIFTY: dict[str, Plan] = {f"fifty-{language}": _fifty(language, 300) for language in ("python", "typescript")}

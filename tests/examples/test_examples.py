@@ -62,6 +62,15 @@ on the disk:    DEBUG = True
 here: ['app.py']
 in the fork: []
 '/rules.md' is read-only""",
+    "18_replay.py": """\
+the same again: True (4 steps, 3 calls)
+now: entry_altered in call 2
+prices asked for: ['A7', 'B2', 'C3']""",
+    "19_attachments.py": """\
+a secret that is still there: UPLOAD_TOKEN for ('upload',)
+in words: handed in with [secret UPLOAD_TOKEN]
+another session cannot read report.pdf
+the token is in the database: False""",
 }
 FILES = sorted(path.name for path in EXAMPLES.glob("*.py"))
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from cloister.app.address import make_store
 from cloister.app.engines import EngineRoom, engine_version
-from cloister.app.keys import SnapshotKey
+from cloister.app.keys import Keys
 from cloister.app.recovery import Recovery, RecoveryReport
 from cloister.app.runtime import LanguageRuntime
-from cloister.app.terms import Terms
+from cloister.app.terms import Terms, check_cells, check_limits, parse_type_check
 from cloister.cells.supervisor import Supervisor
 from cloister.core.approval import Approval, Approver, Decided
 from cloister.core.capability import Capability
@@ -21,6 +21,7 @@ from cloister.core.file import FileLimits
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.language import Language, parse_language
 from cloister.core.limits import SessionLimits
+from cloister.core.replay import ReplayReport
 from cloister.core.run import RunResult
 from cloister.core.session import SessionMeta
 from cloister.core.wire import from_json
@@ -29,7 +30,9 @@ from cloister.gate.question import Question
 from cloister.gate.secrets import MemorySecrets
 from cloister.ports.clock import Clock, SystemClock
 from cloister.ports.engine import TypeCheck
+from cloister.ports.keys import Purpose
 from cloister.ports.rows import Batch, Put, SessionRow
+from cloister.sessions.belongings import Belongings
 from cloister.sessions.envelope import Envelope, unseal
 from cloister.sessions.events import EventListener, Events
 from cloister.sessions.files import check_file_limits, parse_files
@@ -37,7 +40,9 @@ from cloister.sessions.grounds import Grounds, SessionOptions
 from cloister.sessions.journal import StoreJournal
 from cloister.sessions.ledger import Ledger
 from cloister.sessions.questions import approval_row
+from cloister.sessions.replay import replay_cell
 from cloister.sessions.session import Session
+from cloister.sessions.vault import Vault
 from cloister.stores.memory import MemoryJournal
 from cloister.tools.catalog import CatalogCache
 from cloister.tools.registry import ToolRegistry
@@ -51,7 +56,8 @@ class Cloister:
     tools: given to every session, besides its own. limits, type_check: the defaults of its sessions.
     workers: how many programs of one language run at once (default: one per core, at least two).
     require_confinement: refuse to run anything unless every layer of the operating system is around the workers.
-    snapshot_key: authenticates snapshots; without it a key is made and kept in the user's data directory.
+    snapshot_key, secret_key: authenticate snapshots, and seal what `session.secrets` keeps in a store: a key, or
+    several, the newest first. Otherwise they come from the environment, or are made and kept in the data directory.
 
     approvals: policies that tighten those of the tools, by name: `{"shop.refund": "manual"}`. deny: rules of what may
     never be called. approver: answers questions inside this process; without it they wait for `decide`.
@@ -69,7 +75,8 @@ class Cloister:
         type_check: str | TypeCheck = TypeCheck.WARN,
         workers: int | None = None,
         require_confinement: bool = False,
-        snapshot_key: bytes | None = None,
+        snapshot_key: bytes | Sequence[bytes] | None = None,
+        secret_key: bytes | Sequence[bytes] | None = None,
         clock: Clock | None = None,
         approvals: Mapping[str, object] | None = None,
         deny: Iterable[object] = (),
@@ -88,8 +95,8 @@ class Cloister:
         self._policy.check(_by_name(self._tools))
         self._hooks = Hooks.parse(hooks)
         self._secrets = MemorySecrets.parse(secrets or {})
-        self._limits = _check_limits(limits) or SessionLimits()
-        self._type_check = _parse_type_check(type_check)
+        self._limits = check_limits(limits) or SessionLimits()
+        self._type_check = parse_type_check(type_check)
         if workers is not None and (type(workers) is not int or workers < 1):
             raise InvalidInput(f"workers must be a whole number of at least 1, not {workers!r}")
         self._clock = clock or SystemClock()
@@ -118,13 +125,14 @@ class Cloister:
         self._wiring = Wiring(self._clock, self._ids, self._desk, journal, emit, heard)
         # The last writes of questions, for whoever must know that they are safe.
         self._records: dict[str, Awaitable[object]] = {}
+        self._keys = Keys(Purpose.SNAPSHOT, snapshot_key)
+        self._vault = Vault(Keys(Purpose.SECRET, secret_key))
         self._recovery = None
         if self._ledger is not None:
-            self._recovery = Recovery(self._ledger, self._desk, self._tools, self._revive)
+            self._recovery = Recovery(self._ledger, self._desk, self._tools, self._revive, self._vault)
         self._file_limits = check_file_limits(files)
-        self._supervisor = Supervisor(_check_cells(cells), self._clock)
+        self._supervisor = Supervisor(check_cells(cells), self._clock)
         self._catalogs = CatalogCache()
-        self._key = SnapshotKey(snapshot_key)
         self._room = EngineRoom(workers=workers, require_confinement=require_confinement)
         self._sessions: dict[str, Session] = {}
         self._entered = False
@@ -198,8 +206,8 @@ class Cloister:
         options = SessionOptions(
             id=self._free_id(session_id),
             language=parse_language(language),
-            limits=_check_limits(limits) or self._limits,
-            type_check=self._type_check if type_check is None else _parse_type_check(type_check),
+            limits=check_limits(limits) or self._limits,
+            type_check=self._type_check if type_check is None else parse_type_check(type_check),
             title=title,
             labels=dict(labels or {}),
             durability=self._durability,
@@ -226,12 +234,12 @@ class Cloister:
         `tools` default to those of the session the snapshot was taken of, if it is still open here. Policies, hooks,
         secrets and mounts are the host's and in no snapshot: give them again.
         """
-        envelope = unseal(snapshot, self._key())
+        envelope = unseal(snapshot, await self._keys.ring())
         options = SessionOptions(
             id=self._free_id(envelope.session_id if session_id is None else session_id),
             language=envelope.language,
             limits=envelope.limits.narrowed_by(limits),
-            type_check=self._type_check if type_check is None else _parse_type_check(type_check),
+            type_check=self._type_check if type_check is None else parse_type_check(type_check),
             title=envelope.title,
             labels=envelope.labels,
             durability=self._durability,
@@ -245,7 +253,7 @@ class Cloister:
     def can_restore(self, snapshot: bytes, *, tools: Iterable[object] | None = None) -> bool:
         """Whether `restore_session` would take these bytes, as far as can be told without an engine."""
         try:
-            envelope = unseal(snapshot, self._key())
+            envelope = unseal(snapshot, self._keys.ring_now())
         except SnapshotError:
             return False
         known = self._tools.digests()
@@ -286,6 +294,14 @@ class Cloister:
         if self._ledger is not None:
             return await self._ledger.destroy(session_id) or session is not None
         return session is not None
+
+    async def replay(self, cell_id: str) -> ReplayReport:
+        """Go over a finished cell again, held against its journal: nothing is called, asked or written. Raises
+        `CellNotFound`, and `CannotReplay` for what has not ended or is not all on record."""
+        if self._ledger is None:
+            raise InvalidInput("what cells did is not written down here", hint="give a store to the Cloister")
+        self._check_usable()
+        return await replay_cell(self._ledger.store, self._room.seats, cell_id)
 
     # -- approvals -------------------------------------------------------------------------------------------
 
@@ -339,11 +355,14 @@ class Cloister:
         if self._ledger is not None and not self._ledger.leaving:
             self._ledger.let_go(session.id)
 
-    def _free_id(self, session_id: object) -> str:
+    def _check_usable(self) -> None:
         if not self._entered:
             raise CloisterError("enter the Cloister first: async with Cloister() as cloister")
         if self._left:
             raise CloisterError("this Cloister is closed: make another")
+
+    def _free_id(self, session_id: object) -> str:
+        self._check_usable()
         checked = check_session_id(session_id)
         if checked in self._sessions:
             raise SessionExists(f"there is a session {checked!r} already: close it, or choose another id")
@@ -403,10 +422,12 @@ class Cloister:
             tools=registry,
             policy=policy,
             hooks=self._hooks.then(terms.hooks),
-            secrets=terms.secrets.over(self._secrets),
+            secrets=self._secrets,
+            own_secrets=terms.secrets,
+            vault=self._vault,
             wiring=self._wiring,
             catalogs=self._catalogs,
-            snapshot_key=self._key,
+            snapshot_keys=self._keys,
             supervisor=self._supervisor,
             events=self._events,
             ledger=self._ledger,
@@ -429,7 +450,7 @@ class Cloister:
             session.check_origin(origin)
         return await self._register(session, options, kept)
 
-    async def _fork(self, grounds: Grounds, origin: Envelope, session_id: str | None) -> Session:
+    async def _fork(self, grounds: Grounds, origin: Envelope, session_id: str | None, parent: Belongings) -> Session:
         options = SessionOptions(
             id=self._free_id(self._ids.new("ses_") if session_id is None else session_id),
             language=origin.language,
@@ -443,7 +464,7 @@ class Cloister:
         grounds = replace(grounds, tools=ToolRegistry(grounds.tools))
         fork = partial(self._fork, grounds)
         seats = await self._room.seats(options.language)
-        session = Session(options, grounds, seats, origin=origin, fork=fork, on_close=self._forget)
+        session = Session(options, grounds, seats, origin=origin, fork=fork, parent=parent, on_close=self._forget)
         return await self._register(session, options, None)
 
     async def _register(self, session: Session, options: SessionOptions, kept: SessionRow | None) -> Session:
@@ -471,26 +492,3 @@ class Cloister:
 
 def _by_name(tools: ToolRegistry) -> dict[str, Capability]:
     return {tool.full_name: tool.capability for tool in tools}
-
-
-def _check_limits(limits: object) -> SessionLimits | None:
-    if limits is None or isinstance(limits, SessionLimits):
-        return limits
-    raise InvalidInput(
-        f"limits are SessionLimits, not {type(limits).__name__}", hint="write SessionLimits(wall_ms=...)"
-    )
-
-
-def _check_cells(limits: object) -> CellLimits:
-    if limits is None:
-        return CellLimits()
-    if isinstance(limits, CellLimits):
-        return limits
-    raise InvalidInput(f"cells are CellLimits, not {type(limits).__name__}", hint="write CellLimits(max_queued=...)")
-
-
-def _parse_type_check(value: object) -> TypeCheck:
-    try:
-        return TypeCheck(value)
-    except ValueError:
-        raise InvalidInput(f"type_check is 'strict', 'warn' or 'off', not {value!r}") from None

@@ -5,24 +5,34 @@ every session of this host gets goes on at once. One that was given tools, polic
 until it is opened again with them, and so does one whose tools are not there as they were.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from cloister.app.engines import engine_version
 from cloister.app.terms import Terms
 from cloister.core.approval import ApprovalState
-from cloister.core.errors import InvalidLanguage, SessionExists, SnapshotCapabilityMismatch
+from cloister.core.errors import (
+    CloisterError,
+    InvalidInput,
+    InvalidLanguage,
+    SecretsLocked,
+    SessionExists,
+    SnapshotCapabilityMismatch,
+)
 from cloister.core.language import Language, parse_language
 from cloister.core.limits import SessionLimits
 from cloister.gate import ApprovalDesk
-from cloister.ports.rows import CellRow, Claim, SessionRow
+from cloister.ports.rows import CellRow, Claim, SecretRow, SessionRow
 from cloister.sessions import Session
 from cloister.sessions.ledger import Ledger
 from cloister.sessions.questions import question_of
+from cloister.sessions.vault import Vault
 from cloister.tools.registry import ToolRegistry
 
 _PAGE = 10_000
+# So many sessions are asked one by one.
+_FEW = 64
 # Those that mean something beyond their own cell: open to be seen, or allowed for good.
 _LASTING = (ApprovalState.PENDING, ApprovalState.ALLOWED)
 
@@ -58,8 +68,9 @@ Revive: TypeAlias = Callable[[SessionRow, list[object], Terms, SessionLimits | N
 
 
 class Recovery:
-    def __init__(self, ledger: Ledger, desk: ApprovalDesk, tools: ToolRegistry, revive: Revive) -> None:
+    def __init__(self, ledger: Ledger, desk: ApprovalDesk, tools: ToolRegistry, revive: Revive, vault: Vault) -> None:
         self._ledger = ledger
+        self._vault = vault
         self._desk = desk
         self._tools = tools
         self._revive = revive
@@ -74,15 +85,17 @@ class Recovery:
         claims = list(await self._ledger.claim(list(cells))) if cells else list[Claim]()
         names = {claim.row.id for claim in claims}
         await self._restore_approvals(names, {row.id for name in names for row in cells[name]})
+        secrets = await self._secrets_of(names)
         found: list[RecoveredCell] = []
         for held in [Held(claim, cells[claim.row.id]) for claim in claims]:
-            session_id, reason = held.claim.row.id, self._why_held(held)
+            session_id, sealed = held.claim.row.id, secrets.get(held.claim.row.id, [])
+            reason = self._why_held(held) or await self._why_locked(sealed)
             if reason is not None:
                 self._held[session_id] = held
                 found += [RecoveredCell(session_id, row.id, "held", reason) for row in held.cells]
                 continue
             session = self._going[session_id] = await self._revive(held.claim.row, [], Terms.none(), None)
-            outcomes = await session.take_up(held.cells)
+            outcomes = await session.take_up(held.cells, sealed)
             found += [RecoveredCell(session_id, cell_id, outcome) for cell_id, outcome in outcomes.items()]
         self.report = RecoveryReport(tuple(found), tuple(sorted(set(cells) - names)))
 
@@ -112,9 +125,17 @@ class Recovery:
             raise InvalidLanguage(f"session {session_id!r} speaks {doc['language']}")
         if held.cells and (why := _mismatch(doc, ToolRegistry([*self._tools, *tools]).digests())):
             raise SnapshotCapabilityMismatch(f"session {session_id!r} cannot go on yet: {why}")
+        sealed = await self._ledger.store.secrets(session_id)
+        try:
+            # Before anything goes on: a session whose secrets are locked stays as it was written down.
+            await self._vault.open(sealed)
+        except CloisterError:
+            if session_id not in self._held:
+                self._ledger.let_go(session_id)
+            raise
         session = await self._revive(held.claim.row, tools, terms, limits)
         self._held.pop(session_id, None)
-        await session.take_up(held.cells)
+        await session.take_up(held.cells, sealed)
         return session
 
     def forget(self, session_id: str) -> None:
@@ -155,6 +176,27 @@ class Recovery:
                     if row.session_id in session_ids and row.cell_id not in cell_ids:
                         self._desk.cancel([row.id] if state is ApprovalState.PENDING else [])
                 after = rows[-1].id
+
+    async def _secrets_of(self, session_ids: Collection[str]) -> dict[str, list[SecretRow]]:
+        """By session. Many are read at once: most sessions have none."""
+        store, found = self._ledger.store, dict[str, list[SecretRow]]()
+        if len(session_ids) <= _FEW:
+            return {session_id: list(await store.secrets(session_id)) for session_id in session_ids}
+        after: tuple[str | int, ...] | None = None
+        while rows := await store.scan("secrets", after=after):
+            for row in rows:
+                if isinstance(row, SecretRow):
+                    after = (row.session_id, row.name)
+                    if row.session_id in session_ids:
+                        found.setdefault(row.session_id, []).append(row)
+        return found
+
+    async def _why_locked(self, rows: Sequence[SecretRow]) -> str | None:
+        try:
+            await self._vault.open(rows)
+        except (SecretsLocked, InvalidInput) as locked:
+            return f"{locked.message}: {locked.hint}" if locked.hint else locked.message
+        return None
 
     def _why_held(self, held: Held) -> str | None:
         doc = held.claim.row.doc

@@ -44,7 +44,6 @@ class Life:
         "run",
         "saved",
         "sleeper",
-        "snapshot",
         "task",
         "told",
         "unwatch",
@@ -71,8 +70,6 @@ class Life:
         self.max_output_bytes: int | None = None
         # Its place among all cells of the session, if that is written down.
         self.number = 0
-        # Of the wait that was written down last: the number of its last call, and the snapshot's id.
-        self.snapshot: tuple[int, str] | None = None
         # Whether the session's files have its output.
         self.saved = False
         self.place: Place | None = None

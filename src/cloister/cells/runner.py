@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from cloister.cells.berth import Berth
+from cloister.cells.course import Course
 from cloister.cells.nap import Nap
 from cloister.cells.output import Output
 from cloister.cells.state import Machine, Move
@@ -72,6 +73,7 @@ class Cell:
     values: CellValues = field(default_factory=lambda: CellValues({}))
     helper: Helper = no_helper
     machine: Machine = field(default_factory=Machine)
+    course: Course = field(default_factory=Course)
     # Has the suspended program's bytes written down, before any of its calls is made.
     keep: Callable[[bytes], Awaitable[object]] | None = None
     # Hears of what happens to the cell: the kind of the event and what there is to say.
@@ -133,6 +135,7 @@ class Runner:
         began = self._clock.monotonic()
         async with self._turnstile:
             assert berth.interpreter is not None
+            cell.course.ran = True
             step = await berth.interpreter.start(cell.program, turn)
             self._waits = isinstance(step, Suspended)
         self._charge(cell, step, began)
@@ -356,6 +359,8 @@ class Runner:
     def _record(self, cell: Cell, call: Call, outcome: Outcome) -> Settlement:
         if outcome.record is not None:
             cell.records[call.number] = outcome.record
+        if cell.keep is not None:
+            cell.course.note(call.number, outcome)
         return outcome.settlement
 
     # -- endings ---------------------------------------------------------------------------------------------

@@ -38,15 +38,27 @@ class Directory:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyCheck:
+    # "file", "environment" or "command"; None if that cannot be told.
+    origin: str | None
+    where: str
+    # The newest first; none yet if it is empty.
+    ids: list[str] = field(default_factory=list[str])
+    error: str | None = None
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Checkup:
     languages: dict[str, LanguageCheck]
     directories: dict[str, Directory]
+    keys: dict[str, KeyCheck]
 
 
 async def examine() -> Checkup:
     """Try everything. Takes about a second; several when an engine starts for the first time on a machine."""
     languages = {language.value: await _try_language(language) for language in Language}
-    return Checkup(languages, _directories())
+    return Checkup(languages, _directories(), await _keys())
 
 
 async def _try_language(language: Language) -> LanguageCheck:
@@ -91,6 +103,23 @@ async def _one_plus_one(engine: Engine) -> LanguageCheck:
             confinement=dict(engine.confinement()),
             unsupported=list(engine.unsupported()),
         )
+
+
+async def _keys() -> dict[str, KeyCheck]:
+    """Where they come from. Makes none."""
+    from cloister.app.keys import Keys
+    from cloister.ports.keys import Purpose
+
+    found: dict[str, KeyCheck] = {}
+    for purpose in Purpose:
+        keys = Keys(purpose)
+        origin, where = None, keys.variable
+        try:
+            origin, where = keys.origin, keys.where
+            found[purpose] = KeyCheck(origin, where, [key.id.hex() for key in (await keys.ring()).keys])
+        except CloisterError as error:
+            found[purpose] = KeyCheck(origin, where, [], error.message, error.hint)
+    return found
 
 
 def _directories() -> dict[str, Directory]:

@@ -60,6 +60,7 @@ def doctor(*, as_json: AsJson = False) -> int:
         _print_languages(screen, found)
         _print_confinement(screen, found)
         _print_directories(screen, found)
+        _print_keys(screen, found)
         _print_problems(screen, problems)
     return OK if healthy else FAILED
 
@@ -83,6 +84,9 @@ def _problems(found: Checkup) -> list[Problem]:
         if not directory.writable:
             message = f"the {name} directory {directory.path} cannot be written"
             problems.append(Problem("warning", message, f"set {directory.variable} to one that can"))
+    for key in found.keys.values():
+        if key.error is not None:
+            problems.append(Problem("warning", key.error, key.hint or "look at where the key comes from"))
     return problems
 
 
@@ -116,6 +120,13 @@ def _print_directories(screen: "Console", found: Checkup) -> None:
     for name, directory in found.directories.items():
         state = "writable" if directory.writable else "not writable"
         _row(screen, directory.writable, name, f"{directory.path} ({state})", missing="warn")
+
+
+def _print_keys(screen: "Console", found: Checkup) -> None:
+    _heading(screen, "Keys")
+    for name, key in found.keys.items():
+        state = f"{', '.join(key.ids)} ({key.where})" if key.ids else f"none yet, will be made in {key.where}"
+        _row(screen, key.error is None, name, state if key.error is None else key.error, missing="warn")
 
 
 def _print_problems(screen: "Console", problems: list[Problem]) -> None:

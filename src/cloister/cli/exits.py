@@ -8,6 +8,8 @@ USAGE = 2
 INVALID = 3
 LIMIT = 4
 DENIED = 5
+# Of `cloister replay`: the cell does something else than it did.
+DIVERGED = 1
 INTERRUPTED = 130
 
 EXIT_OF: dict[RunStatus, int] = {

@@ -22,6 +22,7 @@ Examples:
   cloister run report.ts --tools shop:get_order --input 'order="A7"'
   cloister validate report.py --tools shop --type-check strict
   cloister store check
+  cloister keys list
   cloister doctor
   cloister demo"""
 _RUN = """\
@@ -79,6 +80,21 @@ that waits for a person, and cells that go on while nobody looks.
 Needs no key and no network, and leaves nothing behind."""
 _DOCTOR_EPILOGUE = """\
 Exit codes: 0 programs can run in every language, 1 they cannot."""
+_REPLAY = """\
+Go over a finished cell again, held against its journal, and show where it first does something else.
+
+The journal is held against its digests; then the program runs once more, sealed as ever, and is told what it was
+told. No tool is called, nobody is asked, nothing is written, and the store may be in use meanwhile."""
+_REPLAY_EPILOGUE = """\
+A store is named by its URL, sqlite:///path/to/file.db or postgresql://user@host/database. Without one it is
+cloister.db in the data directory, which `cloister doctor` shows.
+
+Examples:
+  cloister replay cel_01M7R1G5Y5EAR2RF91RSZBHS1Y
+  cloister replay cel_01M7R1G5Y5EAR2RF91RSZBHS1Y --store sqlite:///var/lib/agent/cloister.db --json
+
+Exit codes: 0 it does what it did, 1 it does something else, 2 the command is wrong or there is no such store or cell,
+3 it cannot be replayed: it has not ended, or not all that is needed is on record."""
 _STORE = "Look after a store: check it, make it small, take it elsewhere."
 _STORE_EPILOGUE = """\
 A store is named by its URL, sqlite:///path/to/file.db or postgresql://user@host/database. Without one it is
@@ -113,7 +129,7 @@ _STORE_EXPORT = """\
 Write all that is in a store to one file, to keep it or to take it to another store.
 
 Stop the hosts that use the store before. The file has everything that the programs had, and only its owner may read
-it. Snapshots that were handed out are bound to the snapshot.key in the data directory, which does not travel."""
+it. Snapshots and secrets need the keys that they were made with, which do not travel."""
 _STORE_EXPORT_EPILOGUE = """\
 Examples:
   cloister store export agent.cloister
@@ -131,6 +147,60 @@ Examples:
   cloister store import agent.cloister --store sqlite:///srv/agent/cloister.db
 
 Exit codes: 0 everything is there, 1 nothing is, 2 the command is wrong or the store is not empty."""
+
+_KEYS = "Look after the keys that snapshots and stored secrets are made with."
+_KEYS_EPILOGUE = """\
+Keys are never shown; their ids are. They are in the data directory, unless CLOISTER_SNAPSHOT_KEY and
+CLOISTER_SECRET_KEY have them (base64 or hex of 32 bytes, the newest first) or CLOISTER_SNAPSHOT_KEY_COMMAND and
+CLOISTER_SECRET_KEY_COMMAND print them.
+
+Examples:
+  cloister keys list
+  cloister keys rotate
+  cloister keys rotate secret --store postgresql://agent@db/agent
+  cloister keys retire 4f1c09aa"""
+_KEYS_LIST = """\
+Show the keys by their ids, the newest first, and where they come from."""
+_KEYS_LIST_EPILOGUE = """\
+Examples:
+  cloister keys list
+  cloister keys list --json
+
+Exit codes: 0 they are shown, 2 they cannot be used."""
+_KEYS_ROTATE = """\
+Make a new key. What is made from now on is made with it; what was made with the keys before it is still accepted.
+
+With a new secret key the secrets in the store are sealed anew, but for those of sessions that another process has
+open: these are when they are opened the next time, or by `cloister keys reseal`. Hosts that run notice the new key."""
+_KEYS_ROTATE_EPILOGUE = """\
+Examples:
+  cloister keys rotate
+  cloister keys rotate snapshot
+  cloister keys rotate secret --store sqlite:///var/lib/agent/cloister.db
+
+Exit codes: 0 it is done, 1 there is a new key and some secrets are sealed with an older one still, 2 the command is
+wrong or the keys are not ours to change."""
+_KEYS_RESEAL = """\
+Seal the secrets in a store with the newest key, wherever that comes from.
+
+Secrets that no key here opens are left as they are."""
+_KEYS_RESEAL_EPILOGUE = """\
+Examples:
+  cloister keys reseal
+  cloister keys reseal --store postgresql://agent@db/agent
+  cloister keys reseal --forget-locked
+
+Exit codes: 0 all have the newest key, 1 some have an older one still, 2 there is no such store."""
+_KEYS_RETIRE = """\
+Remove a key for good: nothing that was made with it is accepted from now on.
+
+The key in use cannot go, nor one that stored secrets are still sealed with."""
+_KEYS_RETIRE_EPILOGUE = """\
+Examples:
+  cloister keys retire 4f1c09aa31b7c2de
+  cloister keys retire 4f1c --store sqlite:///var/lib/agent/cloister.db
+
+Exit codes: 0 it is gone, 2 it is not: there is no such key, or it is needed."""
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -202,12 +272,19 @@ def _app() -> "App":
         help_epilogue=_VALIDATE_EPILOGUE,
     )
     app.command("cloister.cli.doctor:doctor", name="doctor", help=_DOCTOR, help_epilogue=_DOCTOR_EPILOGUE)
+    app.command("cloister.cli.replay:replay", name="replay", help=_REPLAY, help_epilogue=_REPLAY_EPILOGUE)
     store = cyclopts.App(name="store", help=_STORE, help_epilogue=_STORE_EPILOGUE)
     store.command("cloister.cli.store:check", name="check", help=_STORE_CHECK, help_epilogue=_STORE_CHECK_EPILOGUE)
     store.command("cloister.cli.store:vacuum", name="vacuum", help=_STORE_VACUUM, help_epilogue=_STORE_VACUUM_EPILOGUE)
     store.command("cloister.cli.store:export", name="export", help=_STORE_EXPORT, help_epilogue=_STORE_EXPORT_EPILOGUE)
     store.command("cloister.cli.store:import_", name="import", help=_STORE_IMPORT, help_epilogue=_STORE_IMPORT_EPILOGUE)
     app.command(store)
+    keys = cyclopts.App(name="keys", help=_KEYS, help_epilogue=_KEYS_EPILOGUE)
+    keys.command("cloister.cli.keys:list_", name="list", help=_KEYS_LIST, help_epilogue=_KEYS_LIST_EPILOGUE)
+    keys.command("cloister.cli.keys:rotate", name="rotate", help=_KEYS_ROTATE, help_epilogue=_KEYS_ROTATE_EPILOGUE)
+    keys.command("cloister.cli.keys:reseal", name="reseal", help=_KEYS_RESEAL, help_epilogue=_KEYS_RESEAL_EPILOGUE)
+    keys.command("cloister.cli.keys:retire", name="retire", help=_KEYS_RETIRE, help_epilogue=_KEYS_RETIRE_EPILOGUE)
+    app.command(keys)
     app.command("cloister.cli.demo.tour:demo", name="demo", help=_DEMO)
     app.command("cloister.cli.demo.wake:demo_wake", name="demo-wake", help="Part of `demo`.", show=False)
     return app

@@ -52,7 +52,7 @@ def check(url: Url = None, /, *, as_json: AsJson = False) -> int:
 
 async def _check(url: str | None) -> tuple[str, list[str]]:
     with _Progress() as progress:
-        async with _existing(url) as store:
+        async with existing_store(url) as store:
             progress.say(f"checking {store.url}")
             return store.url, list(await store.check())
 
@@ -70,7 +70,7 @@ def vacuum(url: Url = None, /, *, as_json: AsJson = False) -> int:
 
 async def _vacuum(url: str | None) -> tuple[str, int]:
     with _Progress() as progress:
-        async with _existing(url) as store:
+        async with existing_store(url) as store:
             progress.say(f"looking for blobs to remove in {store.url}")
             blobs = await store.collect()
             progress.say(f"giving room back in {store.url}")
@@ -92,7 +92,7 @@ def export(file: File, /, *, store: StoreUrl = None, as_json: AsJson = False) ->
 async def _export(path: Path, url: str | None, progress: "_Progress") -> "tuple[str, Counts]":
     from cloister.stores.moving import export
 
-    async with _existing(url) as store:
+    async with existing_store(url) as store:
         # Under its name there is the whole file or none.
         draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         try:
@@ -156,8 +156,15 @@ def _made(url: str | None) -> "tuple[str, Store]":
     return url, made
 
 
+def is_default_there() -> bool:
+    """Whether there is a store in the data directory."""
+    from cloister.app.keys import data_directory
+
+    return (data_directory() / "cloister.db").exists()
+
+
 @asynccontextmanager
-async def _existing(url: str | None) -> "AsyncGenerator[Store, None]":
+async def existing_store(url: str | None) -> "AsyncGenerator[Store, None]":
     """Opened, if it is there: opening makes one otherwise."""
     address, store = _made(url)
     if not await _is_there(address, store):

@@ -12,9 +12,12 @@
     ├── CellNotFound                    CELL_NOT_FOUND: never was, was read to its end, or is another session's
     ├── CellBusy                        CELL_BUSY: somebody observes it already, or it is being terminated
     ├── QueueFull                       QUEUE_FULL: more cells than may wait or live
+    ├── CannotReplay                    CANNOT_REPLAY: it has not ended, or not all that is needed is on record
     ├── FileNotFound                    FILE_NOT_FOUND
     ├── FileConflict                    FILE_CONFLICT: a file is not as the writer thought
-    ├── QuotaExceeded                   QUOTA_EXCEEDED: files or values beyond what a session may hold
+    ├── AttachmentNotFound              ATTACHMENT_NOT_FOUND: never was, was deleted, or is another session's
+    ├── SecretsLocked                   SECRETS_LOCKED: stored secrets that no key here opens
+    ├── QuotaExceeded                   QUOTA_EXCEEDED: files, values, … beyond what a session may hold
     ├── SnapshotError                   (abstract)
     │   ├── SnapshotCorrupt             SNAPSHOT_CORRUPT: truncated, flipped, not a snapshot
     │   ├── SnapshotForeign             SNAPSHOT_FOREIGN: another installation's or another session's
@@ -91,12 +94,24 @@ class QueueFull(CloisterError):
     code = "QUEUE_FULL"
 
 
+class CannotReplay(CloisterError):
+    code = "CANNOT_REPLAY"
+
+
 class FileNotFound(CloisterError, LookupError):
     code = "FILE_NOT_FOUND"
 
 
 class FileConflict(CloisterError):
     code = "FILE_CONFLICT"
+
+
+class AttachmentNotFound(CloisterError, LookupError):
+    code = "ATTACHMENT_NOT_FOUND"
+
+
+class SecretsLocked(CloisterError):
+    code = "SECRETS_LOCKED"
 
 
 class QuotaExceeded(CloisterError):

@@ -21,6 +21,16 @@ class PastCall:
 
 
 @dataclass(frozen=True, slots=True)
+class PastSnapshot:
+    """A moment that was written down with all that the session had: `fork` begins in one of these."""
+
+    id: str
+    at: datetime
+    # The last call that the program had made by then, and waited for; None for the end of its cell.
+    call_number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PastCell:
     id: str
     number: int
@@ -30,5 +40,7 @@ class PastCell:
     created_at: datetime
     ended_at: datetime | None = None
     calls: tuple[PastCall, ...] = ()
+    # Those in which it waited, the oldest first, and that of its end.
+    snapshots: tuple[PastSnapshot, ...] = ()
     # Whether the session can be forked as this cell left it.
     forkable: bool = False

@@ -102,14 +102,15 @@ class Execution:
                 stopped = ErrorObject(Code.CANCELLED, f"`{passage.name}` was cancelled when its cell ended")
                 await asyncio.shield(self._settle(passage, CallStatus.UNKNOWN, None, stopped, None))
             raise
-        if intended and not await self._settle(passage, status, answer, error, response_digest):
+        on_record = intended and await self._settle(passage, status, answer, error, response_digest)
+        if intended and not on_record:
             status, answer, response_digest = CallStatus.UNKNOWN, None, None
             error = ErrorObject(
                 Code.OUTCOME_UNKNOWN,
                 f"`{passage.name}` was made, but how it ended could not be written down",
                 "find out before you repeat it",
             )
-        return await self._hand_back(passage, tool, status, answer, error, response_digest)
+        return await self._hand_back(passage, tool, status, answer, error, response_digest, on_record=on_record)
 
     async def _call(self, passage: Passage, tool: Tool, bound: Bound, started: Callable[[], Awaitable[None]]) -> object:
         context, quota = self._context(passage, tool), self._quota(tool)
@@ -198,6 +199,8 @@ class Execution:
         answer: Json,
         error: ErrorObject | None,
         response_digest: str | None,
+        *,
+        on_record: bool,
     ) -> Outcome:
         number = passage.call.number
         record = passage.record(status, response_digest=response_digest, error=error)
@@ -208,10 +211,10 @@ class Execution:
             except Refusal as refusal:
                 withheld = clean(refusal.error, self._handles.redactor())
                 record = replace(record, status=refusal.status, error=withheld)
-                settlement = Raised(number, withheld)
+                settlement, on_record = Raised(number, withheld), False
         if self.heard:
             self.tell("call.settled", passage, {"record": to_json(record)})
-        return Outcome(settlement, record)
+        return Outcome(settlement, record, on_record)
 
     def refused(self, passage: Passage, refusal: Refusal) -> Outcome:
         error = clean(refusal.error, self._handles.redactor())

@@ -241,8 +241,8 @@ class Gate:
         passage.request_digest = entry.intent.request_digest
         record = passage.record(settled.status, response_digest=settled.response_digest, error=settled.error)
         if settled.error is not None:
-            return Outcome(Raised(call.number, settled.error), record)
-        return Outcome(Returned(call.number, settled.value), record)
+            return Outcome(Raised(call.number, settled.error), record, on_record=True)
+        return Outcome(Returned(call.number, settled.value), record, on_record=True)
 
     # -- the stages ----------------------------------------------------------------------------------------------
 

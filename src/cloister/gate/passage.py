@@ -86,6 +86,8 @@ class Outcome:
     settlement: Settlement
     # None for Cloister's own functions: nothing left the cell.
     record: ExternalCallRecord | None
+    # Whether the journal says just this: then it need be written down nowhere else.
+    on_record: bool = False
 
 
 @dataclass(frozen=True, slots=True)

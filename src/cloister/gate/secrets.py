@@ -80,6 +80,12 @@ class MemorySecrets:
             self._secrets = {other: secret for other, secret in self._secrets.items() if other != name}
             self._generation += 1
 
+    def copy(self) -> "MemorySecrets":
+        """To see whether a change would be taken."""
+        made = MemorySecrets()
+        made._secrets = self._secrets
+        return made
+
     def over(self, base: SecretProvider) -> SecretProvider:
         """These secrets and those of `base`; of two with one name, the one here."""
         return _Layered(self, base)

@@ -71,7 +71,7 @@ def wake(
     )
     for number, record in asleep["records"]:
         cell.records[number] = from_json(ExternalCallRecord, record)
-    for call in map(_call_from_json, asleep["pending"]):
+    for call in map(call_from_json, asleep["pending"]):
         cell.pending[call.number] = call
     cell.unmade.update(asleep["unmade"])
     return cell
@@ -82,7 +82,8 @@ def _call_to_json(call: Call) -> list[Any]:
     return [call.number, call.name, list(call.args), dict(call.kwargs), call.kind, call.size, refused]
 
 
-def _call_from_json(kept: list[Any]) -> Call:
+def call_from_json(kept: list[Any]) -> Call:
+    """A pending call, as `put_to_sleep` wrote it."""
     number, name, args, kwargs, kind, size, refused = kept
     error = from_json(ErrorObject, refused) if refused is not None else None
     return Call(number, name, tuple(args), kwargs, kind, error, size)

@@ -6,8 +6,7 @@ import string
 from collections.abc import Callable, Sequence
 
 from cloister.cells.seats import Namespace
-from cloister.core.digest import digest_bytes
-from cloister.ports.rows import Put, PutBlob, SessionRow, ValueRow, Write
+from cloister.ports.rows import Put, SessionRow, Write
 from cloister.sessions.envelope import Envelope
 from cloister.sessions.files import Files
 from cloister.sessions.grounds import Grounds, SessionOptions
@@ -17,9 +16,10 @@ from cloister.sessions.ledger import Ledger
 _MARK_LETTERS = string.ascii_lowercase + string.digits
 
 
-def new_mark() -> str:
-    """What a session's programs know their secrets' handles by."""
-    return "".join(secrets.choice(_MARK_LETTERS) for _ in range(20))
+def mark_of(origin: Envelope | None, kept: SessionRow | None) -> str:
+    """What a session's programs know their secrets' handles by: what they knew them by before, or something new."""
+    known = kept.doc["mark"] if kept is not None else origin.mark if origin is not None else ""
+    return known or "".join(secrets.choice(_MARK_LETTERS) for _ in range(20))
 
 
 def first_namespace(
@@ -43,13 +43,13 @@ def first_namespace(
 
 def first_files(options: SessionOptions, grounds: Grounds, keeper: Keeper | None, *, is_new: bool) -> Files:
     """The session's files, with those that it was given if it is new. What a snapshot or a store has comes later."""
-    ledger, keep = grounds.ledger, keeper.files if keeper is not None else None
+    ledger = grounds.ledger
     files = Files(
         grounds.wiring.clock,
         grounds.file_limits,
         grounds.mounts,
         session_id=options.id,
-        keep=keep,
+        keep=keeper.write if keeper is not None else None,
         load=ledger.store.blob if ledger is not None else None,
     )
     if keeper is not None:
@@ -64,13 +64,9 @@ def first_files(options: SessionOptions, grounds: Grounds, keeper: Keeper | None
 
 
 def first_writes(
-    row: Callable[[str | None], SessionRow],
-    state: bytes | None,
-    values: Sequence[ValueRow],
-    files: Sequence[Write],
+    row: Callable[[str | None], SessionRow], namespace: Namespace, held: Sequence[Write], keeper: Keeper | None
 ) -> list[Write]:
     """What is written down of a session before it has run anything: what came with a snapshot."""
-    if state is None:
-        return [*map(Put, values), *files, Put(row(None))]
-    name = digest_bytes(state)
-    return [PutBlob(name, state), *map(Put, values), *files, Put(row(name))]
+    assert keeper is not None
+    image = keeper.begins_with(namespace.state)
+    return [*image, *held, Put(row(keeper.image))]

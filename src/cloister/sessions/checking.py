@@ -4,11 +4,17 @@ import asyncio
 
 from cloister.cells.notes import first_error
 from cloister.cells.seats import Seats
-from cloister.core.codes import RunStatus, status_of
-from cloister.core.diagnostic import Diagnostic
+from cloister.core.codes import Code, RunStatus, status_of
+from cloister.core.diagnostic import ErrorObject
 from cloister.core.run import Metrics, RunResult
 from cloister.ports.engine import Checked, Program, Turn, TypeCheck
 from cloister.sessions.cells import Cells
+
+ASLEEP = ErrorObject(
+    Code.INVALID_INPUT,
+    "the session sleeps in the middle of a cell",
+    "decide its approvals and resume() it, or terminate() that cell first",
+)
 
 
 async def check_program(cells: Cells, seats: Seats, program: Program, types: TypeCheck, turn: Turn) -> Checked | None:
@@ -31,12 +37,13 @@ async def check_program(cells: Cells, seats: Seats, program: Program, types: Typ
         cells.order.leave(place)
 
 
-def validated(diagnostics: tuple[Diagnostic, ...], cell_id: str, duration_ms: float) -> RunResult:
-    error = first_error(diagnostics)
+def checked_result(checked: Checked, cell_id: str, seconds: float) -> RunResult:
+    """What was found, as the result of a run that did not run."""
+    error = first_error(checked.diagnostics)
     return RunResult(
         status=status_of(error.code) if error else RunStatus.OK,
         cell_id=cell_id,
-        diagnostics=diagnostics,
+        diagnostics=checked.diagnostics,
         error=error,
-        metrics=Metrics(duration_ms=round(duration_ms, 3)),
+        metrics=Metrics(duration_ms=round(seconds * 1000, 3)),
     )

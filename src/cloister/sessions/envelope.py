@@ -2,7 +2,8 @@
 
     magic 8 | format 2 | key id 8 | head length 4 | head (JSON, zstd) | payload (zstd) | MAC 32
 
-The MAC (HMAC-SHA3-256) covers every byte before it and is checked before any of them is believed. The head says
+The MAC (HMAC-SHA3-256) covers every byte before it and is checked before any of them is believed; the key's id only
+says which key to check it with. The head says
 which engine wrote the payload, for which session, under which limits and with which capabilities. The payload is
 one form for idle and suspended sessions alike: the engine's bytes, then those of the files that the head names.
 """
@@ -20,6 +21,8 @@ import zstandard
 from cloister.core.errors import SnapshotCapabilityMismatch, SnapshotCorrupt, SnapshotForeign, SnapshotVersionMismatch
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
+from cloister.ports import keys
+from cloister.ports.keys import Key, KeyRing, Purpose
 
 MAGIC = b"CLOISTER"
 FORMAT = 4
@@ -72,15 +75,20 @@ class Envelope:
 
 
 def key_id(key: bytes) -> bytes:
-    """Tells keys apart without telling anything about them."""
-    return hashlib.sha3_256(b"cloister snapshot key id" + key).digest()[:8]
+    return keys.key_id(Purpose.SNAPSHOT, key)
+
+
+def _ring(key: bytes | KeyRing) -> KeyRing:
+    return key if isinstance(key, KeyRing) else KeyRing((Key.of(Purpose.SNAPSHOT, key),))
 
 
 def _mac(key: bytes, data: bytes) -> bytes:
     return hmac.new(key, data, hashlib.sha3_256).digest()
 
 
-def seal(envelope: Envelope, key: bytes) -> bytes:
+def seal(envelope: Envelope, key: bytes | KeyRing) -> bytes:
+    """The envelope as bytes, with this key or the newest of these."""
+    maker = _ring(key).newest
     head = {
         "session_id": envelope.session_id,
         "language": envelope.language,
@@ -111,12 +119,13 @@ def seal(envelope: Envelope, key: bytes) -> bytes:
     payload = b"".join([envelope.state or b"", *envelope.contents.values()])
     packed = zstandard.ZstdCompressor(level=3).compress(payload)
     head_bytes = zstandard.ZstdCompressor(level=3).compress(json.dumps(head, separators=(",", ":")).encode())
-    body = _FIXED.pack(MAGIC, FORMAT, key_id(key), len(head_bytes)) + head_bytes + packed
-    return body + _mac(key, body)
+    body = _FIXED.pack(MAGIC, FORMAT, maker.id, len(head_bytes)) + head_bytes + packed
+    return body + _mac(maker.material, body)
 
 
-def unseal(data: bytes, key: bytes) -> Envelope:
-    """The envelope in `data`; raises a `SnapshotError` that says what is wrong with it."""
+def unseal(data: bytes, key: bytes | KeyRing) -> Envelope:
+    """The envelope in `data`, if it was made with this key, or one of these; raises a `SnapshotError` that says what is
+    wrong with it."""
     if not isinstance(data, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise SnapshotCorrupt(f"a snapshot is bytes, not {type(data).__name__}")
     data = bytes(data)
@@ -126,12 +135,15 @@ def unseal(data: bytes, key: bytes) -> Envelope:
     if version != FORMAT:
         hint = "use a newer Cloister" if version > FORMAT else "use the Cloister that made it"
         raise SnapshotVersionMismatch(f"the snapshot has format {version}; this Cloister reads {FORMAT}", hint=hint)
-    if maker != key_id(key):
+    ring = _ring(key)
+    found = ring.find(maker)
+    if found is None:
         raise SnapshotForeign(
-            "the snapshot was made with another key", hint="restore it where it was made, or give the same key"
+            f"the snapshot was made with another key, {maker.hex()}; the keys here are {ring}",
+            hint="restore it where it was made, or give the same key; a key that was retired opens nothing any more",
         )
     body, mac = data[:-_MAC], data[-_MAC:]
-    if not hmac.compare_digest(mac, _mac(key, body)):
+    if not hmac.compare_digest(mac, _mac(found.material, body)):
         raise SnapshotCorrupt("the snapshot is damaged: it is cut off or its bytes were changed")
     try:
         raw = zstandard.ZstdDecompressor().decompress(

@@ -1,6 +1,6 @@
 """What a session is made of: its own options, and what it shares with the other sessions of its host."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cloister.cells.supervisor import Supervisor
@@ -9,10 +9,13 @@ from cloister.core.file import FileLimits, InitialFile, Mount
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 from cloister.gate import Hooks, Policy, Wiring
+from cloister.gate.secrets import MemorySecrets
 from cloister.ports.engine import TypeCheck
+from cloister.ports.keys import KeySource
 from cloister.ports.secrets import SecretProvider
 from cloister.sessions.events import Events
 from cloister.sessions.ledger import Ledger
+from cloister.sessions.vault import Vault
 from cloister.tools.catalog import CatalogCache
 from cloister.tools.registry import ToolRegistry
 
@@ -37,10 +40,13 @@ class Grounds:
     tools: ToolRegistry
     policy: Policy
     hooks: Hooks
+    # Those of the runtime, and those that were given to this session in code.
     secrets: SecretProvider
+    own_secrets: MemorySecrets
+    vault: Vault
     wiring: Wiring
     catalogs: CatalogCache
-    snapshot_key: Callable[[], bytes]
+    snapshot_keys: KeySource
     supervisor: Supervisor
     events: Events
     ledger: Ledger | None = None

@@ -4,13 +4,14 @@ A moment is the end of a cell, or a program's wait for calls. A fork at the end 
 values and files; a fork at a call has the program too, waiting for that call, which nobody has made there.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from cloister.core.cell import CellState
 from cloister.core.errors import InvalidInput, StoreUnusable
-from cloister.core.history import PastCall, PastCell
+from cloister.core.history import PastCall, PastCell, PastSnapshot
 from cloister.ports.clock import moment
 from cloister.ports.journal import Entry
 from cloister.ports.rows import CellRow, SnapshotRow
@@ -18,22 +19,24 @@ from cloister.ports.store import Store
 from cloister.sessions.envelope import Envelope
 from cloister.sessions.files import files_at
 
+_ID = re.compile("(cel|cal)_[0-9A-Z]{1,60}")
+_WHERE = "session.history() shows the cells and calls where it can be"
+
 
 async def read_history(store: Store, session_id: str) -> list[PastCell]:
     """The oldest first."""
     moments = await store.snapshots(session_id)
-    ends = {row.cell_id for row in moments if row.call_number is None}
-    last: dict[str | None, int] = {}
+    of_cell: dict[str | None, list[SnapshotRow]] = {}
     for row in moments:
-        if row.call_number is not None:
-            last[row.cell_id] = max(last.get(row.cell_id, 0), row.call_number)
+        of_cell.setdefault(row.cell_id, []).append(row)
     return [
-        _past(row, await store.calls(row.id), ended=row.id in ends, last=last.get(row.id, 0))
+        _past(row, await store.calls(row.id), of_cell.get(row.id, []))
         for row in sorted(await store.cells(session_id), key=lambda row: row.number)
     ]
 
 
-def _past(row: CellRow, calls: Sequence[Entry], *, ended: bool, last: int) -> PastCell:
+def _past(row: CellRow, calls: Sequence[Entry], moments: Sequence[SnapshotRow]) -> PastCell:
+    last = max((one.call_number or 0 for one in moments), default=0)
     return PastCell(
         id=row.id,
         number=row.number,
@@ -43,7 +46,8 @@ def _past(row: CellRow, calls: Sequence[Entry], *, ended: bool, last: int) -> Pa
         created_at=moment(row.created_ms),
         ended_at=moment(row.ended_ms) if row.ended_ms is not None else None,
         calls=tuple(_past_call(entry, last) for entry in calls),
-        forkable=ended,
+        snapshots=tuple(PastSnapshot(one.id, moment(one.created_ms), one.call_number) for one in moments),
+        forkable=any(one.call_number is None for one in moments),
     )
 
 
@@ -63,12 +67,13 @@ def _past_call(entry: Entry, last: int) -> PastCall:
 async def envelope_at(store: Store, session_id: str, at: str, base: Envelope) -> Envelope:
     """The session as it was when the cell of that id had ended, or where a program waited for the call of that id.
     `base` is what it is now. Raises `InvalidInput` for an id of which nothing is written down."""
+    if not isinstance(cast("object", at), str) or _ID.fullmatch(at) is None:
+        raise InvalidInput(f"{str(at)[:80]!r} is no id of a cell or a call", hint=_WHERE)
     moments = await store.snapshots(session_id)
     found = await _find(store, session_id, at, moments)
     if found is None:
         raise InvalidInput(
-            f"session {session_id!r} cannot be forked at {at!r}: nothing of that id is written down",
-            hint="session.history() shows the cells and calls where it can be",
+            f"session {session_id!r} cannot be forked at {at!r}: {await _why(store, session_id, at)}", hint=_WHERE
         )
     image = await store.blob(found.image)
     if image is None:
@@ -100,6 +105,15 @@ async def _find(store: Store, session_id: str, at: str, moments: Sequence[Snapsh
                 waits = [row for row in moments if row.cell_id == cell.id and (row.call_number or 0) >= number]
                 return min(waits, key=lambda row: row.call_number or 0, default=None)
     return None
+
+
+async def _why(store: Store, session_id: str, at: str) -> str:
+    row = await store.cell(at) if at.startswith("cel_") else None
+    if row is None:
+        return "nothing of that id is written down, or not any more"
+    if row.session_id != session_id:
+        return f"that is a cell of session {row.session_id!r}"
+    return "it left nothing behind" if row.ended_ms is not None else "it has not ended"
 
 
 async def _values(found: SnapshotRow, moments: Sequence[SnapshotRow]) -> Mapping[str, Any]:

@@ -34,6 +34,10 @@ class Ink:
         self.release(session_id)
         return self._store.write(Batch(writes, self._fences.get(session_id)))
 
+    def holds(self, session_id: str) -> bool:
+        """Whether the session is ours to write to."""
+        return self._fences.get(session_id) is not None
+
     def hold(self, session_id: str, *writes: Write, lost: Callable[[], None] | None = None) -> "Held":
         """These go with what comes next, or in a moment; or at once, for one who waits for them. `lost` is called when
         they are refused."""

@@ -10,20 +10,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from cloister.cells.course import Course
 from cloister.cells.life import Life
 from cloister.core.cell import CellState
 from cloister.core.digest import digest_bytes
 from cloister.core.durability import Durability
+from cloister.core.errors import SessionClosed
 from cloister.core.ids import IdSource
 from cloister.core.run import RunResult
 from cloister.core.value import Json
 from cloister.core.wire import to_json
 from cloister.ports.clock import Clock
+from cloister.ports.engine import Catalog
 from cloister.ports.rows import CellRow, Drop, Put, PutBlob, SessionRow, SnapshotRow, ValueRow, Write
 from cloister.ports.store import Store
 from cloister.sessions.asleep import put_to_sleep
 from cloister.sessions.files import Book, Page
 from cloister.sessions.ink import Ink
+from cloister.sessions.replay.paper import brief, catalog_to_json
 
 # What a fork needs of a program that waits; the rest is in the row of its cell, or not to be told twice.
 _MOMENT = ("id", "limits", "wall_left_ms", "cpu_left_ms", "calls_left", "calls_limit", "pending")
@@ -49,8 +53,7 @@ class Keeper:
         durability: Durability,
         clock: Clock,
         ids: IdSource,
-        *,
-        last_cell: int = 0,
+        kept: SessionRow | None = None,
     ) -> None:
         self._store = store
         self._ids = ids
@@ -58,11 +61,12 @@ class Keeper:
         self._session_id = session_id
         self._clock = clock
         self.durability = durability
-        self.last_cell = last_cell
-        # The snapshot that has the stored values as they are, and their version.
+        self.last_cell: int = kept.doc["last_cell"] if kept is not None else 0
+        # The snapshot that has the stored values as they are, and their version; and the same for the catalog.
         self._values_at = ("", -1)
-        # The snapshot that was written last: the only one that may be written again, as no other refers to it.
-        self._latest = ""
+        self._catalog_at = ("", "")
+        # The name of the namespace's bytes.
+        self.image = kept.image if kept is not None else None
         # The session's files; set by the session, before any cell of it runs.
         self.book: Book | None = None
 
@@ -76,6 +80,14 @@ class Keeper:
             return self._write(Put(row))
         return self._write(PutBlob(digest_bytes(image), image), Put(row))
 
+    def begins_with(self, state: bytes | None) -> list[Write]:
+        """The namespace is these bytes now, whatever it was. They are kept, for the first cell that begins in them."""
+        self.image = digest_bytes(state) if state is not None else None
+        if state is None or self.image is None:
+            return []
+        first = SnapshotRow(self._ids.new("snp_"), self._session_id, self._clock.now_ms(), self.image)
+        return [PutBlob(self.image, state), Put(first)]
+
     def began(self, life: Life) -> Awaitable[object]:
         """A cell was taken in: if nothing more is heard of it, it runs from its beginning."""
         self.last_cell += 1
@@ -85,22 +97,25 @@ class Keeper:
     def suspended(self, life: Life, moment: Moment, image: bytes) -> Awaitable[object]:
         """The program waits, here in its bytes."""
         name = digest_bytes(image)
-        cell = life.cell
+        cell, course = life.cell, life.cell.course
+        course.advance(cell.recording.resumes, cell.pending)
         state = CellState.ASLEEP if cell.asked else CellState.WAITING
         asked = [[number, one.to_json()] for number, one in cell.asked.items()]
         # The more calls a program has made, the longer they would be: those before are on record by themselves.
         asleep = put_to_sleep(cell, records=False)
-        waits = {key: asleep[key] for key in _MOMENT}
-        number = max(cell.pending, default=0)
-        if life.snapshot is None or life.snapshot != (number, self._latest):
-            life.snapshot = (number, self._ids.new("snp_"))
-        self._latest = life.snapshot[1]
-        doc = {**self._at(life.snapshot[1], moment), "asleep": waits, "written": dict(cell.values.written)}
-        page = self._page(life)
-        files, snapshot = self._with_files(self._snapshot(life, life.snapshot[1], name, number, doc))
+        page, snapshot = self._page(life), None
+        writes: list[Write] = [*page.writes, PutBlob(name, image)]
+        if course.due:
+            # The first wait for a call is the one that is gone back to: there none of those made with it is settled.
+            snapshot_id = self._ids.new("snp_")
+            waits = {key: asleep[key] for key in _MOMENT}
+            doc = {**self._at(snapshot_id, moment), **self._catalog(snapshot_id, cell.recording.catalog)}
+            doc |= {"asleep": waits, "written": dict(cell.values.written), "course": course.put_away()}
+            files, snapshot = self._with_files(self._snapshot(life, snapshot_id, name, course.made, doc))
+            writes += [*files, Put(snapshot)]
         manual = life.sleeper is not None and life.sleeper.restored
-        row = self._row(life, state, {"asleep": asleep, "asked": asked, "manual": manual}, image=name)
-        writes = (*page.writes, *files, PutBlob(name, image), Put(row), Put(snapshot))
+        slept = {"asleep": asleep, "asked": asked, "manual": manual, **self._course(life)}
+        writes.append(Put(self._row(life, state, slept, image=name)))
         return self._ink.hold(self._session_id, *writes, lost=self._lost(page, snapshot))
 
     def ended(
@@ -113,20 +128,25 @@ class Keeper:
         moment: Moment | None = None,
     ) -> Awaitable[object]:
         """How it ended and what it left behind, all at once."""
-        state = life.cell.machine.state
+        cell, state = life.cell, life.cell.machine.state
         page, snapshot = self._page(life), None
         writes: list[Write] = [*page.writes, *(Put(value) for value in values)]
+        cell.course.advance(cell.recording.resumes, cell.pending)
+        cell.course.written = {key: brief(value) for key, value in life.merged.items()}
         if image is not None:
             name = digest_bytes(image)
             writes.append(PutBlob(name, image))
             if moment is not None:
-                snapshot_id = self._latest = self._ids.new("snp_")
-                ending = self._snapshot(life, snapshot_id, name, None, self._at(snapshot_id, moment))
-                files, snapshot = self._with_files(ending)
+                snapshot_id = self._ids.new("snp_")
+                doc = self._catalog(snapshot_id, cell.recording.catalog)
+                # What the cell began with: before the values are those that it leaves.
+                self._course(life)
+                doc |= self._at(snapshot_id, moment)
+                files, snapshot = self._with_files(self._snapshot(life, snapshot_id, name, None, doc))
                 writes += [*files, Put(snapshot)]
         if row is not None:
             writes.append(Put(row))
-        doc = {"result": to_json(result), "content": list(life.cell.output.untaken())}
+        doc = {"result": to_json(result), "content": list(cell.output.untaken()), **self._course(life)}
         # Until somebody has read it, somebody must keep it.
         writes.append(Put(self._row(life, state, doc, ended=True)))
         written = self._write(*writes)
@@ -137,12 +157,25 @@ class Keeper:
     def read(self, life: Life) -> Awaitable[object]:
         """Its end is known to whoever wanted to know."""
         assert life.result is not None
-        doc = {"result": to_json(life.result)}
+        doc = {"result": to_json(life.result), **self._course(life)}
         return self._write(Put(self._row(life, life.cell.machine.state, doc, ended=True, live=False)))
+
+    def write(self, writes: Sequence[Write]) -> Awaitable[object]:
+        """What the host has changed of what the session holds."""
+        if not self._ink.holds(self._session_id):
+            raise SessionClosed(f"session {self._session_id!r} is closed: nothing of it can be changed")
+        return self._write(*writes)
+
+    def doubt(self) -> None:
+        """A write was refused: nothing later may refer to what was in it."""
+        self._values_at, self._catalog_at = ("", -1), ("", "")
+        if self.book is not None:
+            self.book.doubt()
 
     async def namespace(self) -> bytes | None:
         """The session's variables as they are written down."""
         row = await self._store.session(self._session_id)
+        self.image = row.image if row is not None else None
         return await self._store.blob(row.image) if row is not None and row.image is not None else None
 
     def values(self, written: Sequence[tuple[str, Json, int, int]], gone: Sequence[str]) -> Awaitable[object]:
@@ -150,20 +183,11 @@ class Keeper:
         puts = [Put(ValueRow(self._session_id, *one)) for one in written]
         return self._write(*puts, *(Drop("values", (self._session_id, key)) for key in gone))
 
-    def files(self, writes: Sequence[Write]) -> Awaitable[object]:
-        """What the host has changed."""
-        return self._write(*writes)
-
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _page(self, life: Life) -> Page:
         """What the cell has changed in files since the last time."""
         return self.book.page(life.id) if self.book is not None else Page()
-
-    def _lost(self, page: Page, snapshot: SnapshotRow | None) -> Callable[[], None] | None:
-        """Who must know if this is not written."""
-        says = page.paths or (snapshot is not None and "changed" in snapshot.doc.get("files", ()))
-        return partial(self.book.give_back, page) if self.book is not None and says else None
 
     def _with_files(self, snapshot: SnapshotRow) -> tuple[Sequence[Write], SnapshotRow]:
         """The snapshot with what it says of files, and what must be there for that."""
@@ -175,13 +199,50 @@ class Keeper:
         doc = {**snapshot.doc, **manifest.doc}
         return manifest.writes, replace(snapshot, doc=doc, blobs=manifest.blobs)
 
+    def _lost(self, page: Page, snapshot: SnapshotRow | None) -> Callable[[], None] | None:
+        """Who must know if this is not written."""
+        says = page.paths or (snapshot is not None and "changed" in snapshot.doc.get("files", ()))
+        return partial(self.book.give_back, page) if self.book is not None and says else None
+
     def _at(self, snapshot_id: str, moment: Moment) -> dict[str, Any]:
         """What the session has at a moment beside its bytes. Values are written where they changed."""
-        # One that is written again must not refer to itself.
-        if self._values_at[1] == moment.version and self._values_at[0] != snapshot_id:
+        if self._values_at[1] == moment.version:
             return {"calls": moment.calls, "values_at": self._values_at[0]}
         self._values_at = (snapshot_id, moment.version)
         return {"calls": moment.calls, "values": dict(moment.values)}
+
+    def _catalog(self, snapshot_id: str, catalog: Catalog) -> dict[str, Any]:
+        """What programs can call, where that changed."""
+        if not self.keeps_calls or self._catalog_at[1] == catalog.revision:
+            return {}
+        self._catalog_at = (snapshot_id, catalog.revision)
+        return {"catalog": catalog_to_json(catalog)}
+
+    def _course(self, life: Life) -> dict[str, Any]:
+        """What a replay needs beside the journal."""
+        course = life.cell.course
+        if not self.keeps_calls:
+            return {}
+        if course.start is None and course.values_version is not None:
+            course.start = self._start(life, course)
+        return course.to_json()
+
+    def _start(self, life: Life, course: Course) -> dict[str, Any]:
+        recording = life.cell.recording
+        start: dict[str, Any] = {
+            "now_ms": recording.now_ms,
+            "seed": life.driver.namespace.seed,
+            "image": None if life.isolated else self.image,
+            "engine": course.engine,
+            "ran": course.ran,
+        }
+        known, version = self._values_at
+        start |= {"values_at": known} if version == course.values_version else {"values": dict(recording.values)}
+        known, revision = self._catalog_at
+        catalog = recording.catalog
+        return start | (
+            {"catalog_at": known} if revision == catalog.revision else {"catalog": catalog_to_json(catalog)}
+        )
 
     def _snapshot(
         self, life: Life, snapshot_id: str, image: str, number: int | None, doc: Mapping[str, Any]

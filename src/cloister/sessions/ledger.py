@@ -12,7 +12,7 @@ from cloister.core.durability import Durability
 from cloister.core.errors import StoreConflict, StoreError
 from cloister.core.ids import IdSource
 from cloister.ports.clock import Clock
-from cloister.ports.rows import Append, Batch, Claim, Drop, EventRow, MoveHead, Write
+from cloister.ports.rows import Append, Batch, Claim, Drop, EventRow, MoveHead, SessionRow, Write
 from cloister.ports.store import Store
 from cloister.sessions.events import EventLog
 from cloister.sessions.fences import Fences
@@ -132,10 +132,10 @@ class Ledger:
     async def _events(self, session_id: str, since: int, limit: int) -> Sequence[EventRow]:
         return await self.store.events(session_id=session_id, since=since, limit=limit)
 
-    def keeper(self, session_id: str, durability: Durability, *, last_cell: int = 0) -> Keeper | None:
+    def keeper(self, session_id: str, durability: Durability, kept: SessionRow | None = None) -> Keeper | None:
         if durability is Durability.NONE:
             return None
-        return Keeper(self.store, self.ink, session_id, durability, self._clock, self._ids, last_cell=last_cell)
+        return Keeper(self.store, self.ink, session_id, durability, self._clock, self._ids, kept)
 
     async def _renew(self) -> None:
         while True:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from cloister.cells.answers import answers
+from cloister.cells.course import Course
 from cloister.cells.driver import Driver, Sleeper
 from cloister.cells.life import Life
 from cloister.cells.output import Kind, Output
@@ -23,6 +24,7 @@ from cloister.core.cell import CellState
 from cloister.core.errors import StoreUnusable
 from cloister.core.limits import SessionLimits
 from cloister.core.run import RunResult
+from cloister.core.value import Json
 from cloister.core.wire import from_json
 from cloister.gate import Budget
 from cloister.ports.engine import Catalog, Program
@@ -77,6 +79,7 @@ class Making:
         cell.recording.values = cell.values.view
         cell.recording.catalog = setting.catalog()
         cell.recording.now_ms = setting.clock.now_ms()
+        cell.course.values_version, cell.course.engine = setting.values.version, setting.seats.engine.version
         self._equip(life)
 
     def from_snapshot(self, kept: Mapping[str, Any], image: bytes, driver: Driver) -> Life:
@@ -84,6 +87,8 @@ class Making:
         cell = self._woken(kept)
         life = self._live(cell, driver, self._setting.clock.now_ms(), detached=False)
         self._equip(life)
+        # How it began is known where the snapshot was made.
+        cell.course = Course({"from": "snapshot"}, ran=True)
         life.sleeper = Sleeper(cell, image, kept=kept)
         return life
 
@@ -98,6 +103,8 @@ class Making:
             life = self.new(program, bounds, driver, detached=True, isolated=doc["isolated"], cell_id=row.id)
             # It may have come further than is written down, and made calls.
             life.cell.woke = True
+        if "before" in doc:
+            life.cell.course = Course.from_json(doc)
         if "result" in doc:
             life.cell.machine = Machine(CellState(row.state))
             life.cell.output.take_up(_said(item) for item in doc["content"])
@@ -166,7 +173,12 @@ class Making:
         def hand_over() -> None:
             loop.call_soon_threadsafe(life.hand_over)
 
-        cell.helper = answers(cell.output, cell.values, notify, hand_over, self._setting.files.door(cell.id))
+        def files(name: str, arguments: tuple[Json, ...]) -> Json:
+            cell.course.filed = True
+            return door(name, arguments)
+
+        door = self._setting.files.door(cell.id)
+        cell.helper = answers(cell.output, cell.values, notify, hand_over, files)
 
     def _notified(self, life: Life, said: str) -> None:
         redactor = self._setting.handles.redactor()

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from cloister.core.session import SessionMeta
 from cloister.core.wire import format_time, to_json
 from cloister.gate import Gate
+from cloister.ports.clock import moment
 from cloister.ports.engine import Engine
 from cloister.ports.rows import SessionRow
 from cloister.sessions.envelope import Envelope
@@ -56,6 +58,18 @@ class Portrait:
             files=files[0],
             contents=files[1],
             left_out=left_out,
+        )
+
+    def meta(self, used_ms: int) -> SessionMeta:
+        options = self.options
+        return SessionMeta(
+            id=options.id,
+            created_at=moment(self.created_ms),
+            last_used_at=moment(used_ms),
+            language=options.language,
+            limits=options.limits,
+            title=options.title,
+            labels=options.labels,
         )
 
     def row(self, image: str | None, *, used_ms: int, seed: int, last_cell: int) -> SessionRow:

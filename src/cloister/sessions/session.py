@@ -1,7 +1,8 @@
 """A session: where programs live. Runs them one at a time, in order, in one namespace that lasts."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from cloister.cells.life import Life
@@ -20,13 +21,15 @@ from cloister.core.session import SessionMeta
 from cloister.gate import Gate, Handles, Scope
 from cloister.ports.clock import moment
 from cloister.ports.engine import Catalog, Turn
-from cloister.ports.rows import CellRow, SessionRow, Write
+from cloister.ports.rows import CellRow, Put, SecretRow, SessionRow, Write
 from cloister.ports.store import Store
 from cloister.sessions.asleep import put_to_sleep
-from cloister.sessions.beginning import first_files, first_namespace, first_writes, new_mark
+from cloister.sessions.attachments import Attachments
+from cloister.sessions.beginning import first_files, first_namespace, first_writes, mark_of
+from cloister.sessions.belongings import Belongings
 from cloister.sessions.carrying import carried
 from cloister.sessions.cells import Cells
-from cloister.sessions.checking import check_program, validated
+from cloister.sessions.checking import ASLEEP, check_program, checked_result
 from cloister.sessions.direct import DirectCalls
 from cloister.sessions.envelope import Envelope, seal, unseal
 from cloister.sessions.events import EventStream
@@ -36,16 +39,11 @@ from cloister.sessions.history import envelope_at, read_history
 from cloister.sessions.making import Listener
 from cloister.sessions.portrait import Portrait
 from cloister.sessions.request import check_ids, check_yield, observing_terms, prepare
+from cloister.sessions.secrets import SessionSecrets
 from cloister.sessions.setting import Setting
 from cloister.sessions.values import Values
 from cloister.tools.catalog import render_stubs
 from cloister.tools.registry import ToolRegistry
-
-_ASLEEP = ErrorObject(
-    Code.INVALID_INPUT,
-    "the session sleeps in the middle of a cell",
-    "decide its approvals and resume() it, or terminate() that cell first",
-)
 
 
 class Session:
@@ -59,7 +57,8 @@ class Session:
         *,
         origin: Envelope | None = None,
         kept: SessionRow | None = None,
-        fork: Callable[[Envelope, str | None], Awaitable["Session"]] | None = None,
+        fork: Callable[[Envelope, str | None, Belongings], Awaitable["Session"]] | None = None,
+        parent: Belongings | None = None,
         on_close: Callable[["Session"], None] | None = None,
     ) -> None:
         self._options = options
@@ -69,11 +68,13 @@ class Session:
         self._clock = grounds.wiring.clock
         self._ids = grounds.wiring.ids
         self._desk = grounds.wiring.desk
-        self._key = grounds.snapshot_key
+        self._keys = grounds.snapshot_keys
+        self._ledger = grounds.ledger
+        self._keeper = self._ledger.keeper(options.id, options.durability, kept) if self._ledger is not None else None
+        self._belongings = Belongings.of(options.id, grounds, self._keeper, parent)
         # Known to this session's programs only, so that no text from elsewhere is taken for a secret's handle.
-        self._mark = kept.doc["mark"] if kept is not None else origin.mark if origin is not None else ""
-        self._mark = self._mark or new_mark()
-        self._handles = Handles(self._mark, grounds.secrets)
+        self._mark = mark_of(origin, kept)
+        self._handles = Handles(self._mark, self._belongings.secrets.provider)
         scope = Scope(options.id, options.language, options.labels)
         self._gate = Gate(grounds.tools, grounds.wiring, scope, grounds.policy, grounds.hooks, self._handles)
         self._direct = DirectCalls(self._gate, self._ids)
@@ -86,9 +87,7 @@ class Session:
         self._created_ms = self._used_ms = self._clock.now_ms()
         if kept is not None:
             self._created_ms, self._used_ms = kept.created_ms, kept.used_ms
-        self._ledger = grounds.ledger
-        last = kept.doc["last_cell"] if kept is not None else 0
-        self._keeper = (self._ledger and self._ledger.keeper(options.id, options.durability, last_cell=last)) or None
+            self._gate.counts.update(kept.doc["calls"])
         self._closed = False
         self._portrait = Portrait(
             options, seats.engine, grounds.tools, self._gate, self._mark, grounds.own_terms, self._created_ms
@@ -119,8 +118,6 @@ class Session:
         self._cells = Cells(setting, first_namespace(options, origin, kept, self._ledger))
         if origin is not None:
             self._take_over(origin)
-        if kept is not None:
-            self._gate.counts.update(kept.doc["calls"])
 
     # -- what is known of it ---------------------------------------------------------------------------------
 
@@ -170,6 +167,16 @@ class Session:
         """What its programs read and write as files, for the host to use too."""
         return self._files
 
+    @property
+    def secrets(self) -> SessionSecrets:
+        """The secrets that it keeps, beside those given in code: names and times, never values."""
+        return self._belongings.secrets
+
+    @property
+    def attachments(self) -> Attachments:
+        """The bytes that it refers to."""
+        return self._belongings.attachments
+
     def events(self, *, since: int | None = None) -> EventStream:
         """What happens here from now on: `async for event in session.events()`. With `since`, what happened after the
         event of that number comes first, if it is in a store."""
@@ -179,15 +186,7 @@ class Session:
         return self._events.subscribe(self.id, since=since)
 
     def meta(self) -> SessionMeta:
-        return SessionMeta(
-            id=self.id,
-            created_at=moment(self._created_ms),
-            last_used_at=moment(self._used_ms),
-            language=self.language,
-            limits=self.limits,
-            title=self._options.title,
-            labels=self._options.labels,
-        )
+        return self._portrait.meta(self._used_ms)
 
     # -- running ---------------------------------------------------------------------------------------------
 
@@ -214,7 +213,7 @@ class Session:
         life = self._cells.new(*prepared, on_output, detached=False, isolated=False)
         result = await self._cells.run(life)
         if result is None:
-            return self._refused(_ASLEEP)
+            return self._refused(ASLEEP)
         return await self._with_snapshot(result) if return_snapshot else result
 
     async def resume(self, cell_id: str | None = None, *, on_output: Listener | None = None) -> RunResult:
@@ -249,11 +248,9 @@ class Session:
         on_output: Listener | None = None,
     ) -> Observation:
         """Start a cell and observe it for as long as `yield_ms`; then it goes on, and `wait` tells more.
-
         Cells run one at a time, in order, in the session's namespace. An `isolated` one has a namespace of its own and
         runs beside them. The first line of `code` may be a pragma that says how long to observe and how much to tell.
-        The session's `wall_ms` does not bound it, but the host's `cell_wall_ms` does, or a `wall_ms` among `limits`.
-        """
+        The session's `wall_ms` does not bound it, but the host's `cell_wall_ms` does, or a `wall_ms` among `limits`."""
         self._check_open()
         terms = observing_terms(code, self.language, yield_ms, max_output_tokens, self._supervisor.limits)
         prepared = prepare(code, inputs, self.language, self.limits, limits)
@@ -323,18 +320,19 @@ class Session:
         turn = Turn(now_ms, bounds.wall_ms, bounds.cpu_ms, lambda _s, _t: None, catalog)
         checked = await check_program(self._cells, self._seats, program, self._options.type_check, turn)
         if checked is None:
-            return self._refused(_ASLEEP)
-        return validated(checked.diagnostics, self._ids.new("cel_"), (self._clock.monotonic() - began) * 1000)
+            return self._refused(ASLEEP)
+        return checked_result(checked, self._ids.new("cel_"), self._clock.monotonic() - began)
 
     # -- bytes -----------------------------------------------------------------------------------------------
 
     async def snapshot(self) -> bytes:
         """The session as bytes that `Cloister.restore_session` opens again. While a cell waits for a call, its program
         is in there too, asleep; while it computes, this waits until it does either."""
-        return seal(await carried(await self._freeze(), self._files), self._key())
+        return seal(await carried(await self._freeze(), self._files), await self._keys.ring(make=True))
 
     async def _freeze(self) -> Envelope:
         self._check_open()
+        await self._belongings.load()
         if (dumped := await self._cells.driver.dump()) is not None:
             return self._envelope(dumped[0], put_to_sleep(dumped[1]))
         place = await self._cells.order.turn()
@@ -363,8 +361,9 @@ class Session:
         if self._fork is None:
             raise InvalidInput(f"session {self.id!r} cannot be forked")
         if at is None:
-            return await self._fork(await self._freeze(), session_id)
-        return await self._fork(await envelope_at(self._stored(), self.id, at, self._envelope(None, None)), session_id)
+            return await self._fork(await self._freeze(), session_id, self._belongings)
+        origin = await envelope_at(self._stored(), self.id, at, self._envelope(None, None))
+        return await self._fork(origin, session_id, await self._belongings.load())
 
     def _stored(self) -> Store:
         self._check_open()
@@ -373,11 +372,9 @@ class Session:
         return self._ledger.store
 
     async def restore(self, snapshot: bytes) -> None:
-        """Go back to an earlier snapshot of this very session. What the session held is given up.
-
-        Raises a `SnapshotError` and changes nothing if the snapshot is not of this session, or cannot be used.
-        """
-        envelope = unseal(snapshot, self._key())
+        """Go back to an earlier snapshot of this very session; what it held is given up. Raises a `SnapshotError` and
+        changes nothing if the snapshot is not of this session, or cannot be used."""
+        envelope = unseal(snapshot, await self._keys.ring())
         if envelope.session_id != self.id:
             raise SnapshotForeign(
                 f"the snapshot is of session {envelope.session_id!r}, this is {self.id!r}",
@@ -385,10 +382,9 @@ class Session:
             )
         self.check_origin(envelope)
         self._check_open()
-        await self._cells.start_over(
-            first_namespace(self._options, envelope), lambda place: self._take_over(envelope, place)
-        )
-        await self._files.flush()
+        await self._cells.start_over(first_namespace(self._options, envelope), partial(self._take_over, envelope))
+        if self._keeper is not None:
+            await self._keeper.session(self.row(self._keeper.image))
 
     def check_origin(self, envelope: Envelope) -> None:
         """Refuse an envelope that this session cannot go on with."""
@@ -427,8 +423,8 @@ class Session:
 
     def first_writes(self) -> list[Write]:
         """What there is of the session before it has run anything."""
-        state, files = self._cells.driver.namespace.state, self._files.book.everything()
-        return first_writes(self.row, state, self._values.rows(self.id), files)
+        own = [*map(Put, self._values.rows(self.id)), *self._files.book.everything(), *self._belongings.first_writes()]
+        return first_writes(self.row, self._cells.driver.namespace, own, self._keeper)
 
     def row(self, image: str | None) -> SessionRow:
         """The session as it is written down; `image` names its namespace's bytes."""
@@ -436,10 +432,11 @@ class Session:
         seed = self._cells.driver.namespace.seed
         return self._portrait.row(image, used_ms=self._used_ms, seed=seed, last_cell=last_cell)
 
-    async def take_up(self, cells: Iterable[CellRow]) -> dict[str, str]:
-        """What another process had written down of this session: its values, and the cells that have not ended or whose
-        end nobody has read. What becomes of each."""
+    async def take_up(self, cells: Iterable[CellRow], secrets: Sequence[SecretRow]) -> dict[str, str]:
+        """What another process had written down of this session: its values and secrets, and the cells that have not
+        ended or whose end nobody has read. What becomes of each cell."""
         assert self._ledger is not None
+        await self._belongings.secrets.take_up(secrets)
         store, rows = self._ledger.store, sorted(cells, key=lambda row: (row.number, row.id))
         self._values.take_up(await store.values(self.id))
         self._files.take_up(await store.files(self.id))
@@ -453,6 +450,8 @@ class Session:
         self._gate.counts.update(origin.calls)
         self._values.merge(origin.values)
         self._files.replace(origin.files, origin.contents)
+        if place is not None and self._keeper is not None:
+            self._keeper.write(self.first_writes())
         if origin.cell is not None and origin.state is not None:
             # A copy is another cell: two branches must not share the keys of their calls.
             own = {} if origin.session_id == self.id else {"id": self._ids.new("cel_")}
@@ -469,11 +468,12 @@ class Session:
         return front if front is not None and front.sleeper is not None and not front.detached else None
 
     async def _with_snapshot(self, result: RunResult) -> RunResult:
+        await self._belongings.load()
         asleep = self._sleeping() is not None
         state = None if asleep else await self._seats.save(self._cells.driver.namespace)
         envelope = self._asleep_envelope() if asleep else self._envelope(state, None)
-        sealed = seal(await carried(envelope, self._files), self._key())
-        return replace(result, snapshot_id=self._ids.new("snp_"), snapshot=sealed)
+        snapshot = seal(await carried(envelope, self._files), await self._keys.ring(make=True))
+        return replace(result, snapshot_id=self._ids.new("snp_"), snapshot=snapshot)
 
     def _envelope(self, state: bytes | None, cell: Mapping[str, Any] | None) -> Envelope:
         return self._portrait.envelope(
@@ -483,7 +483,7 @@ class Session:
             seed=self._cells.driver.namespace.seed,
             values=dict(self._values.view()),
             files=self._files.entries(),
-            left_out=self._cells.left_out(),
+            left_out=self._cells.left_out() + self._belongings.left_out(),
         )
 
     def _current_catalog(self) -> Catalog:

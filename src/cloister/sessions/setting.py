@@ -8,6 +8,7 @@ from cloister.cells.life import Life
 from cloister.cells.seats import Seats
 from cloister.cells.supervisor import Supervisor
 from cloister.core.digest import digest_bytes
+from cloister.core.errors import StoreError
 from cloister.core.ids import IdSource
 from cloister.core.limits import SessionLimits
 from cloister.core.run import RunResult
@@ -76,4 +77,10 @@ class Setting:
             image = await self.seats.save(life.driver.namespace)
             row = self.row(digest_bytes(image) if image is not None else None)
         written = self.values.rows(self.session_id, merged)
-        await keeper.ended(life, result, row, image, written, self.moment(merged))
+        try:
+            await keeper.ended(life, result, row, image, written, self.moment(merged))
+        except StoreError:
+            keeper.doubt()
+            raise
+        if row is not None:
+            keeper.image = row.image

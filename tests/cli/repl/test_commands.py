@@ -4,8 +4,10 @@ import stat
 import pytest
 
 from cloister import Cloister
+from cloister.app.keys import RingFile
 from cloister.cli.failures import UsageError
 from cloister.cli.repl.commands import pick
+from cloister.ports.keys import Purpose
 from tests.cli.shell import Shell
 
 ASKS = "await refund('A7', 250)"
@@ -98,7 +100,9 @@ def test_snapshot_is_private_and_opens_elsewhere(shell: Shell) -> None:
     second = (shell.here / "kept").read_bytes()
 
     async def values() -> list[object]:
-        async with Cloister(snapshot_key=(shell.data / "snapshot.key").read_bytes()) as cloister:
+        async with Cloister(
+            snapshot_key=RingFile(shell.data / "snapshot.key", Purpose.SNAPSHOT).ring().newest.material
+        ) as cloister:
             found: list[object] = []
             for number, snapshot in enumerate((first, second)):
                 session = await cloister.restore_session(snapshot, session_id=f"copy-{number}")

@@ -36,7 +36,9 @@ class Pending:
 
     def ready(self, call_ids: list[int]) -> dict[int, Any]:
         """Of these calls those that are answered, with their answers; they are over with this."""
-        found = {call_id: self.answers[n] for call_id in call_ids if (n := self.numbers[call_id]) in self.answers}
+        waited = {self.numbers[call_id]: call_id for call_id in call_ids}
+        # As they were settled: Monty names what it waits for in no order, and wakes in the order that it is told in.
+        found = {waited[number]: answer for number, answer in self.answers.items() if number in waited}
         for call_id in found:
             self.over(self.numbers.pop(call_id))
         return found

@@ -39,20 +39,13 @@ _NO_PAGE = Page()
 _NO_FILES = Manifest({})
 
 
-@dataclass(frozen=True, slots=True)
-class _Last:
-    id: str
-    since: str | None
-    paths: frozenset[str]
-
-
 class Book:
     def __init__(self, session_id: str, system: FileSystem) -> None:
         self._session_id = session_id
         self._system = system
         self._tree = system.tree
         # The snapshot that tells of files last.
-        self._last: _Last | None = None
+        self._last: str | None = None
 
     def page(self, who: str) -> Page:
         """What `who` has changed since the last time, as it is now."""
@@ -75,29 +68,32 @@ class Book:
                 self._tree.dirty.setdefault(_LOOSE, set()).update(page.paths)
             self._last = None
 
+    def doubt(self) -> None:
+        """A snapshot may not have been written: none later may refer to one before."""
+        self._last = None
+
     def everything(self) -> list[Write]:
-        """All there is, for a session that is new in its store."""
+        """All there is, and what is not there any more: for a session that begins, or goes back to a snapshot."""
         with self._system.lock:
+            paths = {path for path, _ in self._tree}.union(*self._tree.dirty.values())
             self._tree.dirty.clear()
-            return list(self._writes(path for path, _ in self._tree))
+            return list(self._writes(paths))
 
     def manifest(self, snapshot_id: str) -> Manifest:
-        """What the snapshot of that id says of files. One that is written again says at least what it said before."""
+        """What the snapshot of that id says of files. Each has another id: what others refer to stays as it is."""
         tree, last = self._tree, self._last
         if last is None and not len(tree):
             return _NO_FILES
         with self._system.lock:
             if last is None:
                 since, paths = None, {path for path, _ in tree}
-            elif last.id == snapshot_id:
-                since, paths = last.since, last.paths | tree.changed
             elif not tree.changed:
-                return Manifest({"files": {"at": last.id}})
+                return Manifest({"files": {"at": last}})
             else:
-                since, paths = last.id, set(tree.changed)
+                since, paths = last, set(tree.changed)
             unwritten = set[str]().union(*tree.dirty.values())
             tree.changed.clear()
-            self._last = _Last(snapshot_id, since, frozenset(paths))
+            self._last = snapshot_id
             changed = {path: to_entry(node) if (node := tree.get(path)) else None for path in sorted(paths)}
             blobs = sorted({entry["blob"] for entry in changed.values() if entry is not None and "blob" in entry})
             doc = {"files": {"since": since, "changed": changed}}

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
-from cloister.core.errors import InvalidInput, StoreUnusable
+from cloister.core.errors import InvalidInput, SessionClosed, StoreUnusable
 from cloister.core.file import FileEntry, FileInfo, FileLimits, FileMatch, InitialFile, Mount
 from cloister.ports.clock import Clock, moment
 from cloister.ports.helping import Helper
@@ -163,7 +163,11 @@ class Files:
         """Write a file; it is written down with what comes next, and nothing is changed if it is refused."""
         _told(self._system.write, path, _told(encode_text, path, text), "w", _HOST)
         if self._keep is not None and (page := self.book.page(_HOST)).writes:
-            self._keep(page.writes)
+            try:
+                self._keep(page.writes)
+            except SessionClosed:
+                # What comes next is written by whoever goes on with the session.
+                self.book.give_back(page)
 
     def door(self, cell_id: str) -> Helper:
         """The files as a program uses them."""
@@ -220,10 +224,6 @@ class Files:
             old = {path: None for path, _ in self._system.tree}
             self._lay({**old, **{path: from_entry(entry, known) for path, entry in entries.items()}})
             self._system.tree.note([*old, *entries], _HOST)
-
-    async def flush(self) -> None:
-        """Returns when all that the host has changed is in the store."""
-        await self._kept()
 
     @property
     def are_here(self) -> bool:
