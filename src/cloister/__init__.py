@@ -34,6 +34,7 @@ from cloister.core.errors import (
     CloisterError,
     ConfinementUnavailable,
     EngineUnavailable,
+    FileConflict,
     FileNotFound,
     InvalidInput,
     InvalidLanguage,
@@ -58,6 +59,7 @@ from cloister.core.errors import (
     StoreUnusable,
 )
 from cloister.core.event import Event
+from cloister.core.file import FileEntry, FileInfo, FileLimits, FileMatch, InitialFile, Mount
 from cloister.core.history import PastCall, PastCell, PastSnapshot
 from cloister.core.language import Language
 from cloister.core.limits import CapabilityLimits, SessionLimits
@@ -112,9 +114,15 @@ __all__ = [
     "Event",
     "ExternalCallRecord",
     "Failed",
+    "FileConflict",
+    "FileEntry",
+    "FileInfo",
+    "FileLimits",
+    "FileMatch",
     "FileNotFound",
     "Hook",
     "HookedCall",
+    "InitialFile",
     "Interrupted",
     "InvalidInput",
     "InvalidLanguage",
@@ -125,6 +133,7 @@ __all__ = [
     "LanguageRuntime",
     "LeaseLost",
     "Metrics",
+    "Mount",
     "Note",
     "Observation",
     "PastCall",

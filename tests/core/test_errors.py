@@ -26,6 +26,7 @@ TREE: dict[str, tuple[str | None, str]] = {
     "CellBusy": ("CELL_BUSY", "CloisterError"),
     "QueueFull": ("QUEUE_FULL", "CloisterError"),
     "FileNotFound": ("FILE_NOT_FOUND", "CloisterError"),
+    "FileConflict": ("FILE_CONFLICT", "CloisterError"),
     "QuotaExceeded": ("QUOTA_EXCEEDED", "CloisterError"),
     "StoreError": (None, "CloisterError"),
     "StoreUnavailable": ("STORE_UNAVAILABLE", "StoreError"),

@@ -37,6 +37,7 @@ from cloister.core.cell import CellLimits
 from cloister.core.errors import StoreError
 from tests.crash.plans import FIFTY, HELD, PLANS, Script
 from tests.crash.points import Points
+from tests.sessions.files.programs import through_load
 
 
 class Host:
@@ -117,6 +118,7 @@ class Host:
 
     async def run(self) -> None:
         self.points.install()
+        through_load(setattr)
         if lease := self.orders.get("CRASH_LEASE_MS"):
             cloister.sessions.ledger.Ledger.__init__.__defaults__ = (int(lease),)
         made = Cloister(
@@ -173,6 +175,10 @@ class Host:
             if await session.values.get(key) is None:
                 await session.values.set(key, {"group": number})
                 self.ack("value", session=session_id, key=key, value={"group": number})
+            path = f"/host/{number}"
+            if script.files and not await session.files.exists(path):
+                await session.files.write(path, f"group {number}")
+                self.ack("file", session=session_id, path=path, text=f"group {number}")
 
     async def tend(self, host: Cloister, session: Session, cell_id: str) -> None:
         """Until the cell has ended. One whose end was read in another life is not there."""
@@ -209,8 +215,12 @@ class Host:
         store = host._ledger.store  # type: ignore[union-attr]
         cells = [_told(row.state, row.doc.get("result")) for row in await store.cells(session_id)]
         values = {row.key: row.value for row in await store.values(session_id)}
-        here = await host.session(session_id).values.all()
-        return {"cells": cells, "values": values, "here": here}
+        session = host.session(session_id)
+        files = {
+            entry.path: await session.files.read_text(entry.path) if entry.kind == "file" else None
+            for entry in await session.files.list(recursive=True)
+        }
+        return {"cells": cells, "values": values, "here": await session.values.all(), "files": files}
 
 
 def _told(state: str, result: Any) -> list[Any]:

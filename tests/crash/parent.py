@@ -121,6 +121,7 @@ class Kept:
     approvals: dict[str, ApprovalRow]
     events: dict[int, EventRow]
     values: dict[tuple[str, str], ValueRow]
+    files: dict[tuple[str, str], bytes]
     findings: list[str]
 
 
@@ -150,7 +151,12 @@ async def _look(path: Path) -> Kept:
         approvals = {row.id: row for row in await store.approvals(limit=100_000)}
         events = {row.seq: row for row in await store.events(limit=1_000_000)}
         values = {(row.session_id, row.key): row for name in sessions for row in await store.values(name)}
-        return Kept(sessions, cells, calls, approvals, events, values, await _findings(store))
+        files = {
+            (row.session_id, row.path): await store.blob(row.blob) or b""
+            for name in sessions
+            for row in await store.files(name)
+        }
+        return Kept(sessions, cells, calls, approvals, events, values, files, await _findings(store))
 
 
 async def replay_all(path: Path) -> list[ReplayReport]:
@@ -216,11 +222,12 @@ class Trial:
     def check(self) -> None:
         try:
             database = self.directory / "store.db"
-            kept = look(database) if database.exists() else Kept({}, {}, {}, {}, {}, {}, [])
+            kept = look(database) if database.exists() else Kept({}, {}, {}, {}, {}, {}, {}, [])
             assert kept.findings == []
             self._check_acks(kept)
             self._check_effects(kept)
             self._check_approvals(kept)
+            self._check_files(kept)
         except AssertionError as failed:
             raise AssertionError(f"{self}: {failed}\n{_tail(self.directory)}") from failed
 
@@ -242,6 +249,10 @@ class Trial:
                     row = kept.values.get((ack["session"], ack["key"]))
                     assert row is not None, f"value {ack} was set and is gone"
                     assert row.value == ack["value"]
+                case "file":
+                    found = kept.files.get((ack["session"], ack["path"]))
+                    assert found is not None, f"file {ack} was written and is gone"
+                    assert found.decode() == ack["text"]
                 case "began":
                     assert ack["cell"] in kept.cells, f"cell {ack} was begun and is gone"
                 case "end":
@@ -263,6 +274,11 @@ class Trial:
         for key, entry in kept.calls.items():
             if entry.settled is not None and entry.settled.status is CallStatus.OK:
                 assert by_key[key] >= 1, f"{key} is settled and never happened"
+
+    def _check_files(self, kept: Kept) -> None:
+        for (_, path), data in kept.files.items():
+            lines = data.decode().split()
+            assert len(lines) == len(set(lines)), f"{path} has a line twice: {lines}"
 
     def _check_approvals(self, kept: Kept) -> None:
         asked: dict[tuple[str, int], str] = {}
@@ -298,6 +314,7 @@ class Trial:
                 for cell, known in zip(now["cells"], was["cells"], strict=True):
                     _same(cell, known, unknown)
                 _same(now["values"], was["values"], unknown)
+                assert now["files"] == was["files"]
                 assert now["here"] == now["values"]
             assert not [row.id for row in kept.cells.values() if row.live]
             open_ones = [row.id for row in kept.approvals.values() if row.state == "pending"]

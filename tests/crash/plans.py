@@ -4,6 +4,7 @@ Every number that a tool is given occurs once in a plan, so that an effect can b
 that may be told `OUTCOME_UNKNOWN` is made through `safe`, which puts that into the program's result.
 """
 
+import json
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -23,6 +24,8 @@ class Script:
 
     language: str
     groups: tuple[Group, ...]
+    # Whether its host writes files too.
+    files: bool = False
 
     @property
     def steps(self) -> list[tuple[int, Step]]:
@@ -170,13 +173,71 @@ def _asking(first: int) -> Plan:
     return {"python": python, "typescript": typescript}
 
 
+def _ask(name: str, *arguments: object) -> str:
+    """A helper of files, as `through_load` lets programs have it."""
+    return f"load({json.dumps(f'files.{name} {json.dumps(arguments)}')})"
+
+
+def _append(path: str, text: str) -> str:
+    return _ask("write", path, text, "text", "a")
+
+
+def _read(path: str) -> str:
+    return _ask("read", path, "text")
+
+
+def _filed(first: int) -> Plan:
+    """Files between calls, in cells that end, fail and stand beside: each line must be in its file exactly once."""
+    a, b, c = (first + 10 * k for k in range(3))
+    steps = {"python": "await {}({})", "typescript": "await {}({{n: {}}})"}
+    ends = {"python": "raise ValueError('on purpose')", "typescript": "throw new Error('on purpose')"}
+
+    def script(language: str) -> Script:
+        def call(name: str, n: int) -> str:
+            return steps[language].format(name, n)
+
+        around = [
+            _append("/log", "begin\n"),
+            call("put", a),
+            _append("/log", "one\n"),
+            call("look", a + 1),
+            _append("/log", "two\n"),
+            call("put", a + 2),
+            _append("/a/b/c", "kept"),
+            _read("/log"),
+        ]
+        failing = [_append("/log", "failing\n"), call("put", b), _append("/log", "failed\n"), ends[language]]
+        moving = [
+            _ask("write", "/tmp/x", "x", "text", "w"),
+            call("put", b + 1),
+            _ask("move", "/tmp/x", "/moved"),
+            _append("/moved", "y"),
+            call("look", b + 2),
+            _ask("delete", "/tmp", True),
+            _ask("mkdir", "/empty/dir", True, True),
+        ]
+        beside = [_append("/beside", "one\n"), call("put", c), _append("/beside", "two\n"), _read("/beside")]
+        return Script(
+            language,
+            (
+                (Step("\n".join(around)),),
+                (Step("\n".join(failing)),),
+                (Step("\n".join(moving)), Step("\n".join(beside), isolated=True)),
+                (Step(_read("/log")),),
+            ),
+            files=True,
+        )
+
+    return {language: script(language) for language in steps}
+
+
 def _one(plan: Plan, language: str) -> Plan:
     return {language: plan[language]}
 
 
 PLANS: dict[str, Plan] = {
     f"{name}-{language}": _one(make(300), language)
-    for name, make in (("sequence", _sequence), ("gathered", _gathered), ("asking", _asking))
+    for name, make in (("sequence", _sequence), ("gathered", _gathered), ("asking", _asking), ("filed", _filed))
     for language in ("python", "typescript")
 }
 # Two sessions at once, each in its own language.

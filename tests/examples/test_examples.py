@@ -53,6 +53,15 @@ cells left: []""",
     "16_a_thousand_waiting.py": """\
 1000 of 1000 asleep
 1000 completed; the last says 999: 9990""",
+    "17_files.py": """\
+/repo/app.py:1: DEBUG = True
+/rules.md:1: Never debug in production.
+'/repo/app.py' has changed: read it again before you write it
+in the session: DEBUG = False
+on the disk:    DEBUG = True
+here: ['app.py']
+in the fork: []
+'/rules.md' is read-only""",
     "18_replay.py": """\
 the same again: True (4 steps, 3 calls)
 now: entry_altered in call 2

@@ -1,5 +1,6 @@
 """Stores that are taken elsewhere: everything comes along, what is not whole is refused, what fails leaves nothing."""
 
+import hashlib
 import io
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -293,9 +294,19 @@ async def test_foreign_file_is_refused(target: SqliteStore, file: bytes) -> None
 
 
 async def test_newer_version_is_refused_by_name(filled: MemoryStore, target: SqliteStore) -> None:
-    text = unpack(await exported(filled)).replace(b'"version":1', b'"version":2', 1)
+    text = unpack(await exported(filled)).replace(b'"version":2', b'"version":3', 1)
     error = await refusal(target, pack(text))
-    assert ("version 2" in error.message, "update Cloister" in (error.hint or "")) == (True, True)
+    assert ("version 3" in error.message, "update Cloister" in (error.hint or "")) == (True, True)
+
+
+async def test_export_of_the_first_version_is_read(filled: MemoryStore, target: SqliteStore) -> None:
+    """Its snapshots say nothing of files."""
+    lines = unpack(await exported(filled)).splitlines()
+    old = [line.replace(b'"version":2', b'"version":1', 1).replace(b',"blobs":[]', b"") for line in lines[:-1]]
+    assert old != lines[:-1]
+    end = {**json.loads(lines[-1]), "sha3_256": hashlib.sha3_256(b"".join(line + b"\n" for line in old)).hexdigest()}
+    await import_(target, io.BytesIO(pack(b"\n".join([*old, json.dumps(end).encode()]) + b"\n")))
+    assert await everything(target) == await everything(filled)
 
 
 async def test_blob_that_is_not_what_its_name_says_is_refused(target: SqliteStore) -> None:

@@ -33,6 +33,7 @@ from cloister.ports.rows import (
     PutBlob,
     SessionRow,
     Settle,
+    SnapshotRow,
     ValueRow,
 )
 from cloister.stores.sqlite import SqliteStore
@@ -642,6 +643,21 @@ async def test_a_migration_that_fails_leaves_the_file_as_it_was(
         async with store_at(path) as store:
             assert await keys(store) == ["a"]
     assert sql(path, "PRAGMA user_version") == [(len(MIGRATIONS) + 1,)]
+
+
+async def test_store_of_the_first_schema_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cloister.stores.sqlite import opening
+
+    path = tmp_path / "a.db"
+    row = SnapshotRow("snp_a", "ses_a", 1, "0" * 64, "cel_a", 2, {"x": 1})
+    monkeypatch.setattr(opening, "MIGRATIONS", MIGRATIONS[:1])
+    async with store_at(path):
+        sql(path, f"INSERT INTO snapshots VALUES ('snp_a', 'ses_a', 1, '{'0' * 64}', 'cel_a', 2, '{{\"x\":1}}')")
+    monkeypatch.setattr(opening, "MIGRATIONS", MIGRATIONS)
+    async with store_at(path) as store:
+        assert list(await store.snapshots("ses_a")) == [row]
+        await store.write(Batch((Put(replace(row, blobs=("1" * 64,))),)))
+        assert [found.blobs for found in await store.snapshots("ses_a")] == [("1" * 64,)]
 
 
 async def test_events_of_another_process_wake_those_who_wait_here(tmp_path: Path) -> None:

@@ -10,19 +10,14 @@ from cloister.app.engines import EngineRoom, engine_version
 from cloister.app.keys import Keys
 from cloister.app.recovery import Recovery, RecoveryReport
 from cloister.app.runtime import LanguageRuntime
-from cloister.app.terms import Terms, check_cells, parse_type_check
+from cloister.app.terms import Terms, check_cells, check_limits, parse_type_check
 from cloister.cells.supervisor import Supervisor
 from cloister.core.approval import Approval, Approver, Decided
 from cloister.core.capability import Capability
 from cloister.core.cell import CellLimits
 from cloister.core.durability import Durability, parse_durability
-from cloister.core.errors import (
-    CloisterError,
-    InvalidInput,
-    SessionExists,
-    SessionNotFound,
-    SnapshotError,
-)
+from cloister.core.errors import CloisterError, InvalidInput, SessionExists, SessionNotFound, SnapshotError
+from cloister.core.file import FileLimits
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.language import Language, parse_language
 from cloister.core.limits import SessionLimits
@@ -40,6 +35,7 @@ from cloister.ports.rows import Batch, Put, SessionRow
 from cloister.sessions.belongings import Belongings
 from cloister.sessions.envelope import Envelope, unseal
 from cloister.sessions.events import EventListener, Events
+from cloister.sessions.files import check_file_limits, parse_files
 from cloister.sessions.grounds import Grounds, SessionOptions
 from cloister.sessions.journal import StoreJournal
 from cloister.sessions.ledger import Ledger
@@ -67,7 +63,8 @@ class Cloister:
     never be called. approver: answers questions inside this process; without it they wait for `decide`.
     approval_ttl_ms: how long a question stays open. hooks: see `Hook`. secrets: what programs may use and never see.
     on_event: hears of what happens in all sessions; called on the event loop, so it must be quick. cells: how many
-    there may be, how long they may take and how much of their output is told; see `CellLimits`.
+    there may be, how long they may take and how much of their output is told; see `CellLimits`. files: how many and how
+    large they may be in a session; see `FileLimits`.
     """
 
     def __init__(
@@ -91,13 +88,14 @@ class Cloister:
         cells: CellLimits | None = None,
         store: object = "memory:",
         durability: str | Durability | None = None,
+        files: FileLimits | None = None,
     ) -> None:
         self._tools = ToolRegistry(tools)
         self._policy = Policy(overrides=approvals, deny=deny)
         self._policy.check(_by_name(self._tools))
         self._hooks = Hooks.parse(hooks)
         self._secrets = MemorySecrets.parse(secrets or {})
-        self._limits = _check_limits(limits) or SessionLimits()
+        self._limits = check_limits(limits) or SessionLimits()
         self._type_check = parse_type_check(type_check)
         if workers is not None and (type(workers) is not int or workers < 1):
             raise InvalidInput(f"workers must be a whole number of at least 1, not {workers!r}")
@@ -132,6 +130,7 @@ class Cloister:
         self._recovery = None
         if self._ledger is not None:
             self._recovery = Recovery(self._ledger, self._desk, self._tools, self._revive, self._vault)
+        self._file_limits = check_file_limits(files)
         self._supervisor = Supervisor(check_cells(cells), self._clock)
         self._catalogs = CatalogCache()
         self._room = EngineRoom(workers=workers, require_confinement=require_confinement)
@@ -186,14 +185,17 @@ class Cloister:
         deny: Iterable[object] = (),
         hooks: Sequence[object] = (),
         secrets: Mapping[str, object] | None = None,
+        files: Mapping[str, object] | None = None,
+        mounts: Mapping[str, object] | None = None,
     ) -> Session:
         """A new, empty session. An id that is in use is refused.
 
         `approvals` and `deny` can only tighten what the runtime and the tools themselves say; `hooks` come after the
-        runtime's; `secrets` come before those of the runtime with the same names.
+        runtime's; `secrets` come before those of the runtime with the same names. `files` are what a new session begins
+        with, as text, bytes or `InitialFile`; `mounts` are real directories among its files: see `Mount`.
         """
-        own = list(tools)
-        terms = Terms.parse(own, approvals, deny, hooks, secrets)
+        own, initial = list(tools), parse_files(files)
+        terms = Terms.parse(own, approvals, deny, hooks, secrets, mounts)
         if self._recovery is not None:
             checked = check_session_id(session_id)
             if (waiting := self._recovery.going(checked, terms)) is not None:
@@ -204,11 +206,12 @@ class Cloister:
         options = SessionOptions(
             id=self._free_id(session_id),
             language=parse_language(language),
-            limits=_check_limits(limits) or self._limits,
+            limits=check_limits(limits) or self._limits,
             type_check=self._type_check if type_check is None else parse_type_check(type_check),
             title=title,
             labels=dict(labels or {}),
             durability=self._durability,
+            files=initial,
         )
         return await self._add(options, own, None, terms)
 
@@ -224,11 +227,12 @@ class Cloister:
         deny: Iterable[object] = (),
         hooks: Sequence[object] = (),
         secrets: Mapping[str, object] | None = None,
+        mounts: Mapping[str, object] | None = None,
     ) -> Session:
         """A session as it was. `session_id` names the copy; `limits` may only narrow what the snapshot had.
 
-        `tools` default to those of the session the snapshot was taken of, if it is still open here. Policies, hooks
-        and secrets are the host's and in no snapshot: give them again.
+        `tools` default to those of the session the snapshot was taken of, if it is still open here. Policies, hooks,
+        secrets and mounts are the host's and in no snapshot: give them again.
         """
         envelope = unseal(snapshot, await self._keys.ring())
         options = SessionOptions(
@@ -244,7 +248,7 @@ class Cloister:
             original = self._sessions.get(envelope.session_id)
             tools = [t for t in original.tools if t.full_name not in self._tools] if original else ()
         own = list(tools)
-        return await self._add(options, own, envelope, Terms.parse(own, approvals, deny, hooks, secrets))
+        return await self._add(options, own, envelope, Terms.parse(own, approvals, deny, hooks, secrets, mounts))
 
     def can_restore(self, snapshot: bytes, *, tools: Iterable[object] | None = None) -> bool:
         """Whether `restore_session` would take these bytes, as far as can be told without an engine."""
@@ -428,6 +432,8 @@ class Cloister:
             events=self._events,
             ledger=self._ledger,
             own_terms=terms.own,
+            file_limits=self._file_limits,
+            mounts=terms.mounts,
         )
         seats = await self._room.seats(options.language)
         seats.engine.check_limits(options.limits)
@@ -486,11 +492,3 @@ class Cloister:
 
 def _by_name(tools: ToolRegistry) -> dict[str, Capability]:
     return {tool.full_name: tool.capability for tool in tools}
-
-
-def _check_limits(limits: object) -> SessionLimits | None:
-    if limits is None or isinstance(limits, SessionLimits):
-        return limits
-    raise InvalidInput(
-        f"limits are SessionLimits, not {type(limits).__name__}", hint="write SessionLimits(wall_ms=...)"
-    )

@@ -1,13 +1,16 @@
-"""What one session is granted its tools under, beside what holds for all."""
+"""What one session is granted its tools under, beside what holds for all; and what a host says of limits, checked."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cloister.core.cell import CellLimits
 from cloister.core.errors import InvalidInput
+from cloister.core.file import Mount
+from cloister.core.limits import SessionLimits
 from cloister.gate import Hooks, Policy
 from cloister.gate.secrets import MemorySecrets
 from cloister.ports.engine import TypeCheck
+from cloister.sessions.files import parse_mounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +20,7 @@ class Terms:
     secrets: MemorySecrets
     # Whether there is any.
     own: bool = False
+    mounts: Mapping[str, Mount] = field(default_factory=dict[str, Mount])
 
     @classmethod
     def parse(
@@ -26,10 +30,12 @@ class Terms:
         deny: Iterable[object],
         hooks: Sequence[object],
         secrets: Mapping[str, object] | None,
+        mounts: object = None,
     ) -> "Terms":
         policy, watching = Policy(overrides=approvals, deny=deny), Hooks.parse(hooks)
-        own = bool(tools or approvals or policy.denied() or watching or secrets)
-        return cls(policy, watching, MemorySecrets.parse(secrets or {}), own)
+        mounted = parse_mounts(mounts)
+        own = bool(tools or approvals or policy.denied() or watching or secrets or mounted)
+        return cls(policy, watching, MemorySecrets.parse(secrets or {}), own, mounted)
 
     @classmethod
     def none(cls) -> "Terms":
@@ -41,6 +47,14 @@ def parse_type_check(value: object) -> TypeCheck:
         return TypeCheck(value)
     except ValueError:
         raise InvalidInput(f"type_check is 'strict', 'warn' or 'off', not {value!r}") from None
+
+
+def check_limits(limits: object) -> SessionLimits | None:
+    if limits is None or isinstance(limits, SessionLimits):
+        return limits
+    raise InvalidInput(
+        f"limits are SessionLimits, not {type(limits).__name__}", hint="write SessionLimits(wall_ms=...)"
+    )
 
 
 def check_cells(limits: object) -> CellLimits:

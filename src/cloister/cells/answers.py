@@ -1,4 +1,4 @@
-"""The host's half of the helpers: where a cell's texts, images, notes and stored values go.
+"""The host's half of the helpers: where a cell's texts, images, notes, stored values and files go.
 
 Called from worker threads and from the event loop, within a step of the program.
 """
@@ -14,9 +14,19 @@ from cloister.ports.helping import Helper, HelperRefused
 _LONGEST_NOTE = 4000
 
 
-def answers(output: Output, values: CellValues, notify: Callable[[str], None], hand_over: Callable[[], None]) -> Helper:
-    """`notify` hears what the program wants its host to know, `hand_over` that it wants to be observed now; both on any
-    thread."""
+def _no_files(name: str, _arguments: tuple[Json, ...]) -> Json:
+    raise HelperRefused(f"{name}() needs a session with files", code="invalid")
+
+
+def answers(
+    output: Output,
+    values: CellValues,
+    notify: Callable[[str], None],
+    hand_over: Callable[[], None],
+    files: Helper = _no_files,
+) -> Helper:
+    """`notify` hears what the program wants its host to know, `hand_over` that it wants to be observed now, `files` is
+    asked what begins with its name; all on any thread."""
 
     def answer(name: str, arguments: tuple[Json, ...]) -> Json:
         match name, arguments:
@@ -35,6 +45,8 @@ def answers(output: Output, values: CellValues, notify: Callable[[str], None], h
                 return values.load(key)
             case "yield_control", ():
                 hand_over()
+            case _ if name.startswith("files."):
+                return files(name, arguments)
             case _:
                 raise HelperRefused(f"{name}() does not take this")
         return None

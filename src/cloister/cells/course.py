@@ -51,6 +51,8 @@ class Course:
     kept: int = 0
     # What it stored, once it has ended.
     written: Mapping[str, Json] | None = None
+    # Whether it used files: what it was told of them is on no record.
+    filed: bool = False
     _told: dict[int, Any] = field(default_factory=dict[int, Any])
     _taken: int = 0
 
@@ -97,6 +99,8 @@ class Course:
         }
         if self.written is not None:
             doc["written"] = self.written
+        if self.filed:
+            doc["filed"] = True
         return doc
 
     @classmethod
@@ -112,4 +116,5 @@ class Course:
             made=made,
             kept=made,
             written=doc.get("written"),
+            filed=doc.get("filed", False),
         )

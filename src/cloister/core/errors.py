@@ -14,6 +14,7 @@
     ├── QueueFull                       QUEUE_FULL: more cells than may wait or live
     ├── CannotReplay                    CANNOT_REPLAY: it has not ended, or not all that is needed is on record
     ├── FileNotFound                    FILE_NOT_FOUND
+    ├── FileConflict                    FILE_CONFLICT: a file is not as the writer thought
     ├── AttachmentNotFound              ATTACHMENT_NOT_FOUND: never was, was deleted, or is another session's
     ├── SecretsLocked                   SECRETS_LOCKED: stored secrets that no key here opens
     ├── QuotaExceeded                   QUOTA_EXCEEDED: files, values, … beyond what a session may hold
@@ -99,6 +100,10 @@ class CannotReplay(CloisterError):
 
 class FileNotFound(CloisterError, LookupError):
     code = "FILE_NOT_FOUND"
+
+
+class FileConflict(CloisterError):
+    code = "FILE_CONFLICT"
 
 
 class AttachmentNotFound(CloisterError, LookupError):

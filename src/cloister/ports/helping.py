@@ -31,9 +31,10 @@ Helper: TypeAlias = Callable[[str, tuple[Json, ...]], Json]
 class HelperRefused(Exception):
     """The arguments do not fit. The program sees `message` as an error of its language, and may catch it."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, code: str = "") -> None:
         super().__init__(message)
         self.message = message
+        self.code = code
 
 
 def no_helper(_name: str, _arguments: tuple[Json, ...]) -> Json:

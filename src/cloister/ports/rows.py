@@ -64,6 +64,12 @@ class SnapshotRow:
     # The last call that the program had made by then.
     call_number: int | None = None
     doc: Doc = field(default_factory=dict[str, Any])
+    # What it keeps beside its image: the contents of files.
+    blobs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # Written down as JSON, it comes back as a list.
+        object.__setattr__(self, "blobs", tuple(self.blobs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How a session begins: with nothing, with what a snapshot has, or with what was written down."""
+"""How a session begins: with what it was given, with what a snapshot has, or with what was written down."""
 
 import os
 import secrets
@@ -6,9 +6,10 @@ import string
 from collections.abc import Callable, Sequence
 
 from cloister.cells.seats import Namespace
-from cloister.ports.rows import Put, SessionRow, ValueRow, Write
+from cloister.ports.rows import Put, SessionRow, Write
 from cloister.sessions.envelope import Envelope
-from cloister.sessions.grounds import SessionOptions
+from cloister.sessions.files import Files
+from cloister.sessions.grounds import Grounds, SessionOptions
 from cloister.sessions.keeper import Keeper
 from cloister.sessions.ledger import Ledger
 
@@ -40,10 +41,32 @@ def first_namespace(
     return Namespace(options.limits, seed, state, owner=options.id)
 
 
+def first_files(options: SessionOptions, grounds: Grounds, keeper: Keeper | None, *, is_new: bool) -> Files:
+    """The session's files, with those that it was given if it is new. What a snapshot or a store has comes later."""
+    ledger = grounds.ledger
+    files = Files(
+        grounds.wiring.clock,
+        grounds.file_limits,
+        grounds.mounts,
+        session_id=options.id,
+        keep=keeper.write if keeper is not None else None,
+        load=ledger.store.blob if ledger is not None else None,
+    )
+    if keeper is not None:
+        keeper.book = files.book
+    try:
+        if is_new:
+            files.seed(options.files)
+    except BaseException:
+        files.close()
+        raise
+    return files
+
+
 def first_writes(
-    row: Callable[[str | None], SessionRow], namespace: Namespace, values: Sequence[ValueRow], keeper: Keeper | None
+    row: Callable[[str | None], SessionRow], namespace: Namespace, held: Sequence[Write], keeper: Keeper | None
 ) -> list[Write]:
     """What is written down of a session before it has run anything: what came with a snapshot."""
     assert keeper is not None
     image = keeper.begins_with(namespace.state)
-    return [*image, *map(Put, values), Put(row(keeper.image))]
+    return [*image, *held, Put(row(keeper.image))]

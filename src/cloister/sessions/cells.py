@@ -21,14 +21,7 @@ from cloister.cells.state import Machine, Move
 from cloister.core.cell import CellState, Observation
 from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject
-from cloister.core.errors import (
-    CellBusy,
-    CellNotFound,
-    CloisterError,
-    InvalidInput,
-    SessionClosed,
-    StoreError,
-)
+from cloister.core.errors import CellBusy, CellNotFound, CloisterError, InvalidInput, SessionClosed, StoreError
 from cloister.core.limits import SessionLimits
 from cloister.core.run import RunResult
 from cloister.core.wire import to_json
@@ -184,6 +177,8 @@ class Cells:
         if life.begun is not None:
             # What cannot be written down does not happen.
             await life.begun
+        if not self._setting.files.are_here:
+            await self._setting.files.fetch()
         sleeper, life.sleeper = life.sleeper, None
         try:
             if sleeper is None:

@@ -1,11 +1,11 @@
 """The snapshot envelope: a session's bytes with what must be true of whoever opens them.
 
-    magic 8 | format 2 | key id 8 | head length 4 | head (JSON) | payload (zstd) | MAC 32
+    magic 8 | format 2 | key id 8 | head length 4 | head (JSON, zstd) | payload (zstd) | MAC 32
 
 The MAC (HMAC-SHA3-256) covers every byte before it and is checked before any of them is believed; the key's id only
 says which key to check it with. The head says
 which engine wrote the payload, for which session, under which limits and with which capabilities. The payload is
-one form for idle and suspended sessions alike.
+one form for idle and suspended sessions alike: the engine's bytes, then those of the files that the head names.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from cloister.ports import keys
 from cloister.ports.keys import Key, KeyRing, Purpose
 
 MAGIC = b"CLOISTER"
-FORMAT = 3
+FORMAT = 4
 MAX_PAYLOAD = 512 << 20
 _FIXED = struct.Struct(">8sH8sI")
 _MAC = 32
@@ -55,6 +55,9 @@ class Envelope:
     calls: Mapping[str, int] = field(default_factory=dict[str, int])
     # What its programs have stored.
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    # What its files are, by path, and their bytes by the names that are in there.
+    files: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    contents: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     # What could not be kept, named.
     left_out: tuple[str, ...] = ()
 
@@ -109,9 +112,12 @@ def seal(envelope: Envelope, key: bytes | KeyRing) -> bytes:
         "mark": envelope.mark,
         "calls": dict(envelope.calls),
         "values": dict(envelope.values),
+        "files": dict(envelope.files),
+        "contents": [[name, len(data)] for name, data in envelope.contents.items()],
         "left_out": list(envelope.left_out),
     }
-    packed = zstandard.ZstdCompressor(level=3).compress(envelope.state or b"")
+    payload = b"".join([envelope.state or b"", *envelope.contents.values()])
+    packed = zstandard.ZstdCompressor(level=3).compress(payload)
     head_bytes = zstandard.ZstdCompressor(level=3).compress(json.dumps(head, separators=(",", ":")).encode())
     body = _FIXED.pack(MAGIC, FORMAT, maker.id, len(head_bytes)) + head_bytes + packed
     return body + _mac(maker.material, body)
@@ -147,6 +153,9 @@ def unseal(data: bytes, key: bytes | KeyRing) -> Envelope:
         payload = zstandard.ZstdDecompressor().decompress(body[_FIXED.size + head_size :], max_output_size=MAX_PAYLOAD)
     except (zstandard.ZstdError, ValueError) as error:
         raise SnapshotCorrupt(f"the snapshot cannot be read: {error}") from None
+    contents: dict[str, bytes] = {}
+    for name, size in reversed(head["contents"]):
+        contents[name], payload = payload[len(payload) - size :], payload[: len(payload) - size]
     return Envelope(
         session_id=head["session_id"],
         language=Language(head["language"]),
@@ -163,5 +172,7 @@ def unseal(data: bytes, key: bytes | KeyRing) -> Envelope:
         mark=head["mark"],
         calls=head["calls"],
         values=head["values"],
+        files=head["files"],
+        contents=contents,
         left_out=tuple(head["left_out"]),
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from cloister.cells.supervisor import Supervisor
 from cloister.core.durability import Durability
+from cloister.core.file import FileLimits, InitialFile, Mount
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 from cloister.gate import Hooks, Policy, Wiring
@@ -28,6 +29,8 @@ class SessionOptions:
     title: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     durability: Durability = Durability.NONE
+    # What a new session begins with.
+    files: Mapping[str, InitialFile] = field(default_factory=dict[str, InitialFile])
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +52,6 @@ class Grounds:
     ledger: Ledger | None = None
     # Whether any of this was given to this session alone: who goes on with it elsewhere must be given it again.
     own_terms: bool = False
+    file_limits: FileLimits = field(default_factory=FileLimits)
+    # What is mounted among its files, by path.
+    mounts: Mapping[str, Mount] = field(default_factory=dict[str, Mount])

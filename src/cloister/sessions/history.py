@@ -1,7 +1,7 @@
 """The past of one session, from its store: what it did, and what it was at each moment that was written down.
 
-A moment is the end of a cell, or a program's wait for calls. A fork at the end of a cell has its variables and stored
-values; a fork at a call has the program too, waiting for that call, which nobody has made there.
+A moment is the end of a cell, or a program's wait for calls. A fork at the end of a cell has its variables, stored
+values and files; a fork at a call has the program too, waiting for that call, which nobody has made there.
 """
 
 import re
@@ -17,6 +17,7 @@ from cloister.ports.journal import Entry
 from cloister.ports.rows import CellRow, SnapshotRow
 from cloister.ports.store import Store
 from cloister.sessions.envelope import Envelope
+from cloister.sessions.files import files_at
 
 _ID = re.compile("(cel|cal)_[0-9A-Z]{1,60}")
 _WHERE = "session.history() shows the cells and calls where it can be"
@@ -78,13 +79,12 @@ async def envelope_at(store: Store, session_id: str, at: str, base: Envelope) ->
     if image is None:
         raise StoreUnusable(f"the bytes of snapshot {found.id} are not in the store")
     values = await _values(found, moments)
+    had = {"values": values, "calls": found.doc["calls"], "files": files_at(found, moments), "contents": {}}
     if found.call_number is None:
-        return replace(base, state=image, cell=None, values=values, calls=found.doc["calls"], left_out=())
+        return replace(base, state=image, cell=None, **had, left_out=())
     row = await store.cell(found.cell_id or "")
     code = row.doc["program"]["code"] if row is not None else ""
-    return replace(
-        base, state=image, cell=_asleep(found, code, values), values=values, calls=found.doc["calls"], left_out=()
-    )
+    return replace(base, state=image, cell=_asleep(found, code, values), **had, left_out=())
 
 
 def _asleep(found: SnapshotRow, code: str, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,15 +5,18 @@ that leads to nothing but reads, say. The order within a session is kept: whatev
 """
 
 import asyncio
-from collections.abc import Awaitable, Generator
+import logging
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
+from cloister.core.errors import StoreError
 from cloister.ports.rows import Batch, Write
 from cloister.ports.store import Store
 from cloister.sessions.fences import Fences
 
 # A program that waits for longer is safe where it waits.
 _HOLD_SECONDS = 0.02
+log = logging.getLogger("cloister.sessions")
 
 
 class Ink:
@@ -21,6 +24,9 @@ class Ink:
         self._store = store
         self._fences = fences
         self._held: dict[str, list[Write]] = {}
+        # Who must know when what is held for a session is refused.
+        self._lost: dict[str, list[Callable[[], None]]] = {}
+        self._heeding: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     def write(self, session_id: str, *writes: Write) -> Awaitable[tuple[int, ...]]:
@@ -32,9 +38,12 @@ class Ink:
         """Whether the session is ours to write to."""
         return self._fences.get(session_id) is not None
 
-    def hold(self, session_id: str, *writes: Write) -> "Held":
-        """These go with what comes next, or in a moment; or at once, for one who waits for them."""
+    def hold(self, session_id: str, *writes: Write, lost: Callable[[], None] | None = None) -> "Held":
+        """These go with what comes next, or in a moment; or at once, for one who waits for them. `lost` is called when
+        they are refused."""
         self._held.setdefault(session_id, []).extend(writes)
+        if lost is not None:
+            self._lost.setdefault(session_id, []).append(lost)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_HOLD_SECONDS, self.release_all)
         return Held(self, session_id)
@@ -43,7 +52,15 @@ class Ink:
         """Hand over what is held."""
         held = self._held.pop(session_id, None)
         if held:
-            self._store.write(Batch(tuple(held), self._fences.get(session_id)))
+            written = self._store.write(Batch(tuple(held), self._fences.get(session_id)))
+            for lost in self._lost.pop(session_id, ()):
+                self.heed(written, lost)
+
+    def heed(self, written: Awaitable[object], lost: Callable[[], None]) -> None:
+        """Call `lost` when it turns out that this was not written."""
+        heeding = asyncio.get_running_loop().create_task(_heed(written, lost))
+        self._heeding.add(heeding)
+        heeding.add_done_callback(self._heeding.discard)
 
     def release_all(self) -> None:
         if self._timer is not None:
@@ -51,6 +68,14 @@ class Ink:
             self._timer = None
         for session_id in list(self._held):
             self.release(session_id)
+
+
+async def _heed(written: Awaitable[object], lost: Callable[[], None]) -> None:
+    try:
+        await written
+    except StoreError as error:
+        log.error("changes were not written down: %s", error)
+        lost()
 
 
 class Held:

@@ -5,8 +5,9 @@ happen is awaited: the end of a cell before anybody is told of it. A program's s
 moment: the intents of its calls come after it in the order, and they are awaited.
 """
 
-from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from cloister.cells.course import Course
@@ -24,6 +25,7 @@ from cloister.ports.engine import Catalog
 from cloister.ports.rows import CellRow, Drop, Put, PutBlob, SessionRow, SnapshotRow, ValueRow, Write
 from cloister.ports.store import Store
 from cloister.sessions.asleep import put_to_sleep
+from cloister.sessions.files import Book, Page
 from cloister.sessions.ink import Ink
 from cloister.sessions.replay.paper import brief, catalog_to_json
 
@@ -65,6 +67,8 @@ class Keeper:
         self._catalog_at = ("", "")
         # The name of the namespace's bytes.
         self.image = kept.image if kept is not None else None
+        # The session's files; set by the session, before any cell of it runs.
+        self.book: Book | None = None
 
     @property
     def keeps_calls(self) -> bool:
@@ -99,18 +103,20 @@ class Keeper:
         asked = [[number, one.to_json()] for number, one in cell.asked.items()]
         # The more calls a program has made, the longer they would be: those before are on record by themselves.
         asleep = put_to_sleep(cell, records=False)
-        writes: list[Write] = [PutBlob(name, image)]
+        page, snapshot = self._page(life), None
+        writes: list[Write] = [*page.writes, PutBlob(name, image)]
         if course.due:
             # The first wait for a call is the one that is gone back to: there none of those made with it is settled.
             snapshot_id = self._ids.new("snp_")
             waits = {key: asleep[key] for key in _MOMENT}
             doc = {**self._at(snapshot_id, moment), **self._catalog(snapshot_id, cell.recording.catalog)}
             doc |= {"asleep": waits, "written": dict(cell.values.written), "course": course.put_away()}
-            writes.append(Put(self._snapshot(life, snapshot_id, name, course.made, doc)))
+            files, snapshot = self._with_files(self._snapshot(life, snapshot_id, name, course.made, doc))
+            writes += [*files, Put(snapshot)]
         manual = life.sleeper is not None and life.sleeper.restored
         slept = {"asleep": asleep, "asked": asked, "manual": manual, **self._course(life)}
         writes.append(Put(self._row(life, state, slept, image=name)))
-        return self._ink.hold(self._session_id, *writes)
+        return self._ink.hold(self._session_id, *writes, lost=self._lost(page, snapshot))
 
     def ended(
         self,
@@ -123,7 +129,8 @@ class Keeper:
     ) -> Awaitable[object]:
         """How it ended and what it left behind, all at once."""
         cell, state = life.cell, life.cell.machine.state
-        writes: list[Write] = [Put(value) for value in values]
+        page, snapshot = self._page(life), None
+        writes: list[Write] = [*page.writes, *(Put(value) for value in values)]
         cell.course.advance(cell.recording.resumes, cell.pending)
         cell.course.written = {key: brief(value) for key, value in life.merged.items()}
         if image is not None:
@@ -135,13 +142,17 @@ class Keeper:
                 # What the cell began with: before the values are those that it leaves.
                 self._course(life)
                 doc |= self._at(snapshot_id, moment)
-                writes.append(Put(self._snapshot(life, snapshot_id, name, None, doc)))
+                files, snapshot = self._with_files(self._snapshot(life, snapshot_id, name, None, doc))
+                writes += [*files, Put(snapshot)]
         if row is not None:
             writes.append(Put(row))
         doc = {"result": to_json(result), "content": list(cell.output.untaken()), **self._course(life)}
         # Until somebody has read it, somebody must keep it.
         writes.append(Put(self._row(life, state, doc, ended=True)))
-        return self._write(*writes)
+        written = self._write(*writes)
+        if (lost := self._lost(page, snapshot)) is not None:
+            self._ink.heed(written, lost)
+        return written
 
     def read(self, life: Life) -> Awaitable[object]:
         """Its end is known to whoever wanted to know."""
@@ -158,6 +169,8 @@ class Keeper:
     def doubt(self) -> None:
         """A write was refused: nothing later may refer to what was in it."""
         self._values_at, self._catalog_at = ("", -1), ("", "")
+        if self.book is not None:
+            self.book.doubt()
 
     async def namespace(self) -> bytes | None:
         """The session's variables as they are written down."""
@@ -171,6 +184,25 @@ class Keeper:
         return self._write(*puts, *(Drop("values", (self._session_id, key)) for key in gone))
 
     # -- inside ----------------------------------------------------------------------------------------------
+
+    def _page(self, life: Life) -> Page:
+        """What the cell has changed in files since the last time."""
+        return self.book.page(life.id) if self.book is not None else Page()
+
+    def _with_files(self, snapshot: SnapshotRow) -> tuple[Sequence[Write], SnapshotRow]:
+        """The snapshot with what it says of files, and what must be there for that."""
+        if self.book is None:
+            return (), snapshot
+        manifest = self.book.manifest(snapshot.id)
+        if not manifest.doc:
+            return (), snapshot
+        doc = {**snapshot.doc, **manifest.doc}
+        return manifest.writes, replace(snapshot, doc=doc, blobs=manifest.blobs)
+
+    def _lost(self, page: Page, snapshot: SnapshotRow | None) -> Callable[[], None] | None:
+        """Who must know if this is not written."""
+        says = page.paths or (snapshot is not None and "changed" in snapshot.doc.get("files", ()))
+        return partial(self.book.give_back, page) if self.book is not None and says else None
 
     def _at(self, snapshot_id: str, moment: Moment) -> dict[str, Any]:
         """What the session has at a moment beside its bytes. Values are written where they changed."""

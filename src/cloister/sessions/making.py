@@ -24,6 +24,7 @@ from cloister.core.cell import CellState
 from cloister.core.errors import StoreUnusable
 from cloister.core.limits import SessionLimits
 from cloister.core.run import RunResult
+from cloister.core.value import Json
 from cloister.core.wire import from_json
 from cloister.gate import Budget
 from cloister.ports.engine import Catalog, Program
@@ -172,7 +173,12 @@ class Making:
         def hand_over() -> None:
             loop.call_soon_threadsafe(life.hand_over)
 
-        cell.helper = answers(cell.output, cell.values, notify, hand_over)
+        def files(name: str, arguments: tuple[Json, ...]) -> Json:
+            cell.course.filed = True
+            return door(name, arguments)
+
+        door = self._setting.files.door(cell.id)
+        cell.helper = answers(cell.output, cell.values, notify, hand_over, files)
 
     def _notified(self, life: Life, said: str) -> None:
         redactor = self._setting.handles.redactor()

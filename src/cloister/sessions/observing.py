@@ -19,7 +19,7 @@ from cloister.core.cell import (
 )
 from cloister.core.codes import Code
 from cloister.core.diagnostic import Diagnostic, ErrorObject, Severity
-from cloister.core.errors import QuotaExceeded
+from cloister.core.errors import InvalidInput, QuotaExceeded
 from cloister.core.run import RunResult
 from cloister.sessions.files import Files
 
@@ -99,7 +99,8 @@ class Teller:
         path = output_path(life.id)
         try:
             self._files.put(path, text)
-        except QuotaExceeded:
+        except (QuotaExceeded, InvalidInput):
+            # There is no room, or the program has put something else there.
             return None
         life.saved = True
         return path

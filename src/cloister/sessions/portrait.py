@@ -35,6 +35,7 @@ class Portrait:
         now: datetime,
         seed: int,
         values: Mapping[str, Any],
+        files: tuple[Mapping[str, Any], Mapping[str, bytes]],
         left_out: tuple[str, ...],
     ) -> Envelope:
         options = self.options
@@ -54,6 +55,8 @@ class Portrait:
             mark=self.mark,
             calls=dict(self.gate.counts),
             values=values,
+            files=files[0],
+            contents=files[1],
             left_out=left_out,
         )
 

@@ -21,12 +21,13 @@ from cloister.core.session import SessionMeta
 from cloister.gate import Gate, Handles, Scope
 from cloister.ports.clock import moment
 from cloister.ports.engine import Catalog, Turn
-from cloister.ports.rows import CellRow, SecretRow, SessionRow, Write
+from cloister.ports.rows import CellRow, Put, SecretRow, SessionRow, Write
 from cloister.ports.store import Store
 from cloister.sessions.asleep import put_to_sleep
 from cloister.sessions.attachments import Attachments
-from cloister.sessions.beginning import first_namespace, first_writes, mark_of
+from cloister.sessions.beginning import first_files, first_namespace, first_writes, mark_of
 from cloister.sessions.belongings import Belongings
+from cloister.sessions.carrying import carried
 from cloister.sessions.cells import Cells
 from cloister.sessions.checking import ASLEEP, check_program, checked_result
 from cloister.sessions.direct import DirectCalls
@@ -91,7 +92,7 @@ class Session:
         self._portrait = Portrait(
             options, seats.engine, grounds.tools, self._gate, self._mark, grounds.own_terms, self._created_ms
         )
-        self._files = Files(self._clock)
+        self._files = first_files(options, grounds, self._keeper, is_new=kept is None and origin is None)
         self._values = Values(self._clock, keep=self._keeper.values if self._keeper is not None else None)
         setting = Setting(
             session_id=options.id,
@@ -163,7 +164,7 @@ class Session:
 
     @property
     def files(self) -> Files:
-        """Its files: the outputs that were too large for an observation."""
+        """What its programs read and write as files, for the host to use too."""
         return self._files
 
     @property
@@ -247,11 +248,9 @@ class Session:
         on_output: Listener | None = None,
     ) -> Observation:
         """Start a cell and observe it for as long as `yield_ms`; then it goes on, and `wait` tells more.
-
         Cells run one at a time, in order, in the session's namespace. An `isolated` one has a namespace of its own and
         runs beside them. The first line of `code` may be a pragma that says how long to observe and how much to tell.
-        The session's `wall_ms` does not bound it, but the host's `cell_wall_ms` does, or a `wall_ms` among `limits`.
-        """
+        The session's `wall_ms` does not bound it, but the host's `cell_wall_ms` does, or a `wall_ms` among `limits`."""
         self._check_open()
         terms = observing_terms(code, self.language, yield_ms, max_output_tokens, self._supervisor.limits)
         prepared = prepare(code, inputs, self.language, self.limits, limits)
@@ -296,7 +295,7 @@ class Session:
 
     async def terminate(self, cell_id: str) -> Observation:
         """End a cell, for sure: returns when it has stopped and its calls are over. One that ended before tells how.
-        The session's variables are as before the cell, and what it stored is not kept."""
+        The session's variables are as before the cell, and what it stored is not kept; files that it wrote are."""
         self._check_open()
         if cell_id in self._direct:
             return self._direct.terminate(cell_id)
@@ -329,7 +328,7 @@ class Session:
     async def snapshot(self) -> bytes:
         """The session as bytes that `Cloister.restore_session` opens again. While a cell waits for a call, its program
         is in there too, asleep; while it computes, this waits until it does either."""
-        return seal(await self._freeze(), await self._keys.ring(make=True))
+        return seal(await carried(await self._freeze(), self._files), await self._keys.ring(make=True))
 
     async def _freeze(self) -> Envelope:
         self._check_open()
@@ -373,10 +372,8 @@ class Session:
         return self._ledger.store
 
     async def restore(self, snapshot: bytes) -> None:
-        """Go back to an earlier snapshot of this very session. What the session held is given up.
-
-        Raises a `SnapshotError` and changes nothing if the snapshot is not of this session, or cannot be used.
-        """
+        """Go back to an earlier snapshot of this very session; what it held is given up. Raises a `SnapshotError` and
+        changes nothing if the snapshot is not of this session, or cannot be used."""
         envelope = unseal(snapshot, await self._keys.ring())
         if envelope.session_id != self.id:
             raise SnapshotForeign(
@@ -412,6 +409,7 @@ class Session:
             # While the session is still ours.
             await self._events.flush()
         self._events.close(self.id)
+        self._files.close()
         if self._on_close is not None:
             self._on_close(self)
 
@@ -428,7 +426,8 @@ class Session:
         return [*self._what_is(), *self._belongings.first_writes()]
 
     def _what_is(self) -> list[Write]:
-        return first_writes(self.row, self._cells.driver.namespace, self._values.rows(self.id), self._keeper)
+        own = [*map(Put, self._values.rows(self.id)), *self._files.book.everything()]
+        return first_writes(self.row, self._cells.driver.namespace, own, self._keeper)
 
     def row(self, image: str | None) -> SessionRow:
         """The session as it is written down; `image` names its namespace's bytes."""
@@ -442,6 +441,7 @@ class Session:
         await self._belongings.secrets.take_up(secrets)
         store, rows = self._ledger.store, sorted(cells, key=lambda row: (row.number, row.id))
         self._values.take_up(await store.values(self.id))
+        self._files.take_up(await store.files(self.id))
         if self._keeper is not None:
             self._keeper.last_cell = max([self._keeper.last_cell, *(row.number for row in rows)])
         return {row.id: self._cells.take_up(row, store) for row in rows}
@@ -451,6 +451,7 @@ class Session:
         self._gate.counts.clear()
         self._gate.counts.update(origin.calls)
         self._values.merge(origin.values)
+        self._files.replace(origin.files, origin.contents)
         if place is not None and self._keeper is not None:
             self._keeper.write(self._what_is())
         if origin.cell is not None and origin.state is not None:
@@ -473,7 +474,7 @@ class Session:
         asleep = self._sleeping() is not None
         state = None if asleep else await self._seats.save(self._cells.driver.namespace)
         envelope = self._asleep_envelope() if asleep else self._envelope(state, None)
-        snapshot = seal(envelope, await self._keys.ring(make=True))
+        snapshot = seal(await carried(envelope, self._files), await self._keys.ring(make=True))
         return replace(result, snapshot_id=self._ids.new("snp_"), snapshot=snapshot)
 
     def _envelope(self, state: bytes | None, cell: Mapping[str, Any] | None) -> Envelope:
@@ -483,6 +484,7 @@ class Session:
             now=moment(self._clock.now_ms()),
             seed=self._cells.driver.namespace.seed,
             values=dict(self._values.view()),
+            files=self._files.entries(),
             left_out=self._cells.left_out() + self._belongings.left_out(),
         )
 

@@ -28,7 +28,7 @@ from cloister.stores.json_docs import dumps, dumps_intent, dumps_settled, loads,
 from cloister.stores.rules import MAX_BLOB_BYTES, blobs_of, check_batch, key_of, table_of
 
 FORMAT = "cloister-store"
-VERSION = 1
+VERSION = 2
 
 _TABLES: tuple[Table, ...] = (*(table for table in KEYS if table != "sessions"), "sessions")
 _KIND_OF = {table: kind for kind, table in TABLE_OF.items()}

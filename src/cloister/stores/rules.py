@@ -91,7 +91,9 @@ def key_of(row: Row) -> tuple[str | int, ...]:
 def blobs_of(row: Row) -> tuple[str, ...]:
     """The names of the blobs that the row keeps."""
     match row:
-        case SessionRow(image=str(name)) | CellRow(image=str(name)) | SnapshotRow(image=name):
+        case SnapshotRow(image=name, blobs=blobs):
+            return (name, *blobs)
+        case SessionRow(image=str(name)) | CellRow(image=str(name)):
             return (name,)
         case FileRow(blob=name) | AttachmentRow(blob=name):
             return (name,)
@@ -166,6 +168,9 @@ def _check_write(write: Write) -> None:
             _check_columns(row)
             if isinstance(row, EventRow) and row.seq < 1:
                 raise InvalidInput(f"events are numbered from 1, not {row.seq}")
+            if isinstance(row, SnapshotRow):
+                for name in row.blobs:
+                    check_key(name, "SnapshotRow.blobs")
         case Drop(table=table, key=key):
             check_row_key(table, key)
         case PutBlob(data=data):

@@ -113,6 +113,11 @@ async def _cell(store: Store, cell_id: str) -> CellRow:
             f"cell {cell_id} was not written down call by call",
             hint="sessions with durability='call' can be replayed",
         )
+    if row.doc.get("filed"):
+        raise CannotReplay(
+            f"cell {cell_id} used files, and what it was told of them is not on record",
+            hint="session.fork(at=...) has the files as they were at its end, or where it waited",
+        )
     return row
 
 

@@ -98,7 +98,8 @@ SHAPES: Mapping[Table, Shape] = {
         _shape(ApprovalRow, "id text, session_id text, cell_id text, state text, created_ms int8, doc json"),
         _shape(
             SnapshotRow,
-            "id text, session_id text, created_ms int8, image text, cell_id text, call_number int8, doc json",
+            "id text, session_id text, created_ms int8, image text, cell_id text, call_number int8, doc json,"
+            " blobs json",
         ),
         _shape(EventRow, "seq int8, session_id text, kind text, at_ms int8, doc json"),
         _shape(ValueRow, "session_id text, key text, value json, created_ms int8, updated_ms int8"),

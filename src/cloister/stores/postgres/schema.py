@@ -14,7 +14,7 @@ from cloister.core.errors import StoreUnusable
 from cloister.stores.postgres.address import Address
 from cloister.stores.postgres.connection import Connection, trouble
 
-MIGRATIONS: tuple[str, ...] = ("m001_initial",)
+MIGRATIONS: tuple[str, ...] = ("m001_initial", "m002_snapshot_blobs")
 TABLES = frozenset(
     "sessions cells calls approvals snapshots events values files secrets attachments blobs blob_parts owners leases"
     " cloister_migrations".split()

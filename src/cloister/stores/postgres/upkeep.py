@@ -31,6 +31,7 @@ _PRUNE = """WITH gone AS (
 _USED: LiteralString = """SELECT image AS name, 'sessions' AS holder FROM sessions WHERE image IS NOT NULL
 UNION ALL SELECT image, 'cells' FROM cells WHERE image IS NOT NULL
 UNION ALL SELECT image, 'snapshots' FROM snapshots
+UNION ALL SELECT json_array_elements_text(blobs::json), 'snapshots' FROM snapshots WHERE blobs <> '[]'
 UNION ALL SELECT blob, 'files' FROM files
 UNION ALL SELECT blob, 'attachments' FROM attachments"""
 _COLLECT: LiteralString = f"""WITH used AS ({_USED}), gone AS (

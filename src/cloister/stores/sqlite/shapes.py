@@ -25,7 +25,7 @@ class Shape:
 
 
 # A row's fields that are JSON.
-_JSON = frozenset({"doc", "value"})
+_JSON = frozenset({"blobs", "doc", "value"})
 # Not written by a put: see `MoveHead`.
 _KEPT = frozenset({("sessions", "head")})
 
@@ -42,7 +42,7 @@ def _put_statement(table: Table, names: tuple[str, ...]) -> str:
 def _plain_shape(kind: type[Any], table: Table) -> Shape:
     names = tuple(field.name for field in fields(kind))
     written = tuple(name for name in names if (table, name) not in _KEPT)
-    json_at = next((place for place, name in enumerate(names) if name in _JSON), None)
+    json_at = [place for place, name in enumerate(names) if name in _JSON]
     live_at = names.index("live") if "live" in names else None
 
     def encode(row: Any) -> Columns:
@@ -50,8 +50,8 @@ def _plain_shape(kind: type[Any], table: Table) -> Shape:
 
     def decode(columns: Columns) -> Any:
         parts = list(columns)
-        if json_at is not None:
-            parts[json_at] = loads(parts[json_at])
+        for place in json_at:
+            parts[place] = loads(parts[place])
         if live_at is not None:
             parts[live_at] = bool(parts[live_at])
         return kind(*parts)

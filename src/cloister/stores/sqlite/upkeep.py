@@ -49,7 +49,8 @@ def last_beyond(link: Link, keep: int) -> int:
 
 _REFERENCES = (
     "SELECT image FROM sessions WHERE image IS NOT NULL UNION SELECT image FROM cells WHERE image IS NOT NULL "
-    "UNION SELECT image FROM snapshots UNION SELECT blob FROM files UNION SELECT blob FROM attachments"
+    "UNION SELECT image FROM snapshots UNION SELECT each.value FROM snapshots, json_each(snapshots.blobs) AS each "
+    "UNION SELECT blob FROM files UNION SELECT blob FROM attachments"
 )
 
 
@@ -76,6 +77,7 @@ _MISSING = " UNION ALL ".join(
         ("session", "id", "sessions", "image"),
         ("cell", "id", "cells", "image"),
         ("snapshot", "id", "snapshots", "image"),
+        ("snapshot", "snapshots.id", "snapshots, json_each(snapshots.blobs) AS each", "each.value"),
         ("file", "path || ' of session ' || session_id", "files", "blob"),
         ("attachment", "blob || ' of session ' || session_id", "attachments", "blob"),
     )

@@ -98,7 +98,8 @@ async def _young_again(lab: StoreLab) -> None:
 
 def _holders(data: bytes) -> list[Row]:
     name = name_of(data)
-    return [session(image=name), cell(image=name), snapshot(image=name), file(blob=name), attachment(data)]
+    others = snapshot("snp_b", image=name_of(b"image"), blobs=(name_of(b"file"), name))
+    return [session(image=name), cell(image=name), snapshot(image=name), others, file(blob=name), attachment(data)]
 
 
 @timed("a blob stays as long as a row refers to it, in whichever table")
@@ -134,6 +135,8 @@ async def _over(lab: StoreLab) -> None:
         (session(image=old), session(image=None)),
         (cell(image=old), cell(image=None)),
         (snapshot(image=old), snapshot(image=new)),
+        (snapshot(blobs=(old, new)), snapshot(blobs=(new,))),
+        (snapshot(blobs=(old,)), snapshot()),
         (file(blob=old), file(blob=new)),
     ]
     for before, after in changes:
@@ -193,6 +196,14 @@ async def _missing(lab: StoreLab) -> None:
     await put(lab.store, file("/lost", blob=name_of(b"lost")))
     wrong = await lab.store.check()
     assert any(name_of(b"lost") in words for words in wrong), wrong
+
+
+@chapter("a check names the blob that a snapshot keeps and that is not there")
+async def _missing_of_snapshot(lab: StoreLab) -> None:
+    await write(lab.store, *BLOBS, Put(snapshot("snp_1", blobs=(name_of(b"file"), name_of(b"lost")))))
+    wrong = await lab.store.check()
+    assert any(name_of(b"lost") in words for words in wrong), wrong
+    assert not any(name_of(b"file") in words for words in wrong), wrong
 
 
 @chapter("giving room back keeps everything")

@@ -104,6 +104,7 @@ async def _fields(lab: StoreLab) -> None:
         cell("cel_2", live=True, ended_ms=None, image=None),
         snapshot("snp_1", cell_id="cel_1", call_number=3),
         snapshot("snp_2", cell_id=None, call_number=None),
+        snapshot("snp_3", blobs=(image, name_of(b"file"))),
         secret("A", sealed=b""),
         secret("B", sealed=bytes(range(256))),
         file("/a", size_bytes=2**40),

@@ -117,7 +117,7 @@ def _rows() -> st.SearchStrategy[Row]:
         st.builds(session, sessions, doc=docs, image=images, used_ms=whole, head=whole),
         st.builds(cell, st.sampled_from(_CELLS), sessions, doc=docs, image=images, live=st.booleans(), state=states),
         st.builds(approval, names, sessions, doc=docs, state=states),
-        st.builds(snapshot, names, sessions, doc=docs, image=blobs),
+        st.builds(snapshot, names, sessions, doc=docs, image=blobs, blobs=st.lists(blobs, max_size=2)),
         st.builds(value, names, sessions, value=docs),
         st.builds(file, names, sessions, doc=docs, blob=blobs),
         st.builds(secret, names, sessions, doc=docs, sealed=st.binary(max_size=3)),
