@@ -15,7 +15,7 @@ from cloister.engines.quickjs.interpreter import QuickJSInterpreter
 from cloister.engines.quickjs.pool import Pool
 from cloister.engines.quickjs.process import WorkerLost, WorkerProcess, bury, spawn
 
-_PARTS = ("primordials", "errors", "values", "show", "calls", "tools", "helpers", "globals", "protocol")
+_PARTS = ("primordials", "errors", "values", "show", "calls", "tools", "files", "helpers", "globals", "protocol")
 
 
 def boot_source() -> str:

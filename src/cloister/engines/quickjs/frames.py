@@ -30,7 +30,7 @@ LARGEST: Final = {
     CHECKED: MIB,
     CLOSED: 4096,
     REFUSED: 4096,
-    HELP: 8 * MIB,
+    HELP: 24 * MIB,
 }
 
 

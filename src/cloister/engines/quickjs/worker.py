@@ -41,7 +41,10 @@ _CODE_BYTES = 1 << 20
 _OUTPUT_BYTES = 8 << 20
 _FLUSH_BYTES = 16 << 10
 _FLUSH_SECONDS = 0.02
-_TOO_LARGE = b'{"answer":{"value":null,"refused":"this is more than can be handed over at once"},"bigs":null}'
+_TOO_LARGE = (
+    b'{"answer":{"value":null,"refused":"this is more than can be handed over at once","code":"FILE_TOO_LARGE"},'
+    b'"bigs":null}'
+)
 
 
 class Outbox:

@@ -100,9 +100,9 @@ class Disk:
         for at in sorted(self.files):
             if at.startswith(root) and fnmatchcase(at, f"*{options.get('glob', '')}"):
                 lines = self.files[at].decode(errors="ignore").splitlines()
-                found += [
-                    {"path": at, "line": n, "text": line} for n, line in enumerate(lines, 1) if wanted.search(line)
-                ]
+                for number, line in enumerate(lines, 1):
+                    if wanted.search(line):
+                        found.append({"path": at, "line": number, "text": line})
         return found[: options.get("limit", 1000)]
 
     # -- changes ---------------------------------------------------------------------------------------------
