@@ -32,6 +32,13 @@ LARGEST: Final = {
     REFUSED: 4096,
     HELP: 24 * MIB,
 }
+# Only what goes into a file may be that large: any other question is bounded like this.
+LARGEST_HELP: Final = 8 * MIB
+ABOUT_FILES: Final = b'{"name":"files.'
+
+
+def is_about_files(question: bytes) -> bool:
+    return question.startswith(ABOUT_FILES)
 
 
 class FrameError(Exception):

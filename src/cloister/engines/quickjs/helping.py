@@ -23,12 +23,6 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "options": dict,
     "hash": (str, type(None)),
 }
-_FILES_BEGIN = b'{"name":"files.'
-
-
-def is_about_files(payload: bytes) -> bool:
-    """Whether the answer may take a while: a file can be large, whatever the question's length."""
-    return payload.startswith(_FILES_BEGIN)
 
 
 def answer(payload: bytes, turn: Turn) -> bytes:
@@ -47,6 +41,8 @@ def answer(payload: bytes, turn: Turn) -> bytes:
 
 
 def _read(payload: bytes, turn: Turn) -> tuple[str, tuple[Any, ...]]:
+    if len(payload) > frames.LARGEST_HELP and not frames.is_about_files(payload):
+        raise frames.FrameError("a question that is too long")
     match read_json(payload):
         case {"name": str(name), "args": args, **rest} if not rest:
             given = read_list(args)

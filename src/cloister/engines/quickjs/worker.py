@@ -84,7 +84,7 @@ class Outbox:
 
     def consult(self, asked: bytes) -> bytes:
         """The host's answer to a helper. It hears first what was printed before."""
-        if len(asked) > frames.LARGEST[frames.HELP]:
+        if len(asked) > (frames.LARGEST[frames.HELP] if frames.is_about_files(asked) else frames.LARGEST_HELP):
             return _TOO_LARGE
         self.flush()
         self._line.send(frames.pack(frames.HELP, asked))
