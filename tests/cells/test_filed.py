@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
@@ -75,7 +75,7 @@ x
 }
 
 
-def _unheard(_kind: str, _data: Mapping[str, Any]) -> None:
+def _unheard(*_: object) -> None:
     """Nobody listens."""
 
 
