@@ -123,11 +123,15 @@ class Disk:
         return _hash(self.files[at])
 
     def _delete(self, path: str, recursive: bool) -> bool:
-        at = self._there(path)
+        at = normal(path)
+        if at == "/":
+            raise _refuse("invalid", path)
+        if not self._is_there(at):
+            return False
         inside = [one for one in {*self.files, *self.directories} if one.startswith(at.rstrip("/") + "/")]
         if self.read_only & {at, *inside}:
             raise _refuse("read_only", path)
-        if at == "/" or (inside and not recursive):
+        if inside and not recursive:
             return False
         for one in (at, *inside):
             self.files.pop(one, None)

