@@ -24,7 +24,7 @@ got
 """
 _TYPESCRIPT = """
 const bytes_of = (text: string) => Uint8Array.from(atob(text), c => c.charCodeAt(0));
-const text_of = (bytes: Uint8Array) => {{ let s = ''; for (const b of bytes) s += String.fromCharCode(b); return btoa(s) }};
+const text_of = (bytes: Uint8Array) => btoa(Array.from(bytes, b => String.fromCharCode(b)).join(''));
 let got: any; try {{ got = ['said', {0}] }} catch (e: any) {{ got = ['refused', e.code ?? e.name, e.message] }} got
 """
 # An exception stands for several refusals.
@@ -37,6 +37,7 @@ _RAISED: Mapping[str, tuple[str, ...]] = {
     "UnicodeDecodeError": ("not_text",),
     "OSError": ("not_empty", "quota", "too_large", "conflict"),
     "ValueError": ("invalid_path", "invalid"),
+    "TypeError": ("invalid",),
 }
 
 
@@ -129,7 +130,11 @@ class TypeScriptDoor(CellDoor):
 
     async def write(self, path: str, data: bytes, mode: Literal["w", "a", "x"] = "w") -> None:
         if mode == "x":
-            await self.write_if_match(path, data, None)
+            try:
+                await self.write_if_match(path, data, None)
+            except Refusal as refusal:
+                # There it is a conflict with what is expected: nothing.
+                raise Refusal({*refusal.codes, "exists"}, str(refusal)) from None
             return
         verb = "write" if mode == "w" else "append"
         await self.typescript(f"files.{verb}(path, bytes_of(data))", path=path, data=_text(data))

@@ -29,8 +29,9 @@ async def cloister() -> AsyncIterator[Cloister]:
 @pytest.mark.parametrize("behaviour", ALL, ids=lambda behaviour: behaviour.slug)
 @pytest.mark.parametrize("language", ["python", "typescript"])
 async def test_door_of_a_cell(behaviour: Behaviour[FileDoor], language: str, cloister: Cloister) -> None:
-    async with await cloister.open_session(
-        f"{language}-{ALL.index(behaviour)}", language=language, files=INITIAL
-    ) as session:
+    if language == "python" and behaviour.sentence.startswith("no name leads out"):
+        pytest.skip("in Python `..` is applied by the path itself: see tests/engines/monty/test_files.py")
+    name = f"{language}-{ALL.index(behaviour)}"
+    async with await cloister.open_session(name, language=language, files=INITIAL) as session:
         door = PythonDoor(session) if language == "python" else TypeScriptDoor(session)
         await behaviour.check(door)
