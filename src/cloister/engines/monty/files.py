@@ -61,6 +61,7 @@ _KINDS: Mapping[str, Callable[[str], Exception]] = {
     "UnicodeDecodeError": _Undecodable,
     "ValueError": ValueError,
     "TypeError": TypeError,
+    "RuntimeError": RuntimeError,
 }
 _TAKE_TWO = frozenset("open Path.rename Path.write_text Path.write_bytes Path.append_text Path.append_bytes".split())
 _OPTIONS: Mapping[str, frozenset[str]] = {
@@ -148,7 +149,7 @@ class _Asker:
     def go_on(self) -> None:
         """For whoever asks many times: a program that was killed meanwhile hears no answer."""
         if self._stopped():
-            raise _Fault("OSError", "[Errno 4] Interrupted system call")
+            raise _Fault("RuntimeError", "the program was stopped")
 
 
 def _fault(refused: HelperRefused, paths: list[str]) -> _Fault:
@@ -198,7 +199,10 @@ def _iterdir(ask: _Asker, path: str) -> list[PurePosixPath]:
 
 
 def _scan(ask: _Asker, path: str, *, max_depth: Any = None, **_hints: Any) -> list[Any]:
-    """A directory and what is below it, with paths relative to it. Monty sorts out what a pattern matches."""
+    """A directory and what is below it, with paths relative to it. Monty sorts out what a pattern matches.
+
+    Searches take an OSError for an empty directory. What must not be missed is a RuntimeError.
+    """
     deepest = max_depth if isinstance(max_depth, int) else _LONGEST_PATH
     if ask("files.stat", path)["kind"] != "directory":
         return [monty.ScanEntry("", is_dir=False, is_file=True, is_symlink=False)]
@@ -209,15 +213,18 @@ def _scan(ask: _Asker, path: str, *, max_depth: Any = None, **_hints: Any) -> li
         if depth >= deepest:
             continue
         ask.go_on()
-        for entry in ask("files.list", f"{path.rstrip('/')}/{below}" if below else path):
+        try:
+            entries = ask("files.list", f"{path.rstrip('/')}/{below}" if below else path)
+        except _Fault as fault:
+            raise _Fault("RuntimeError", fault.message) from None
+        for entry in entries:
             name, is_dir = f"{below}/{entry['name']}" if below else entry["name"], entry["kind"] == "directory"
             found.append(monty.ScanEntry(name, is_dir=is_dir, is_file=not is_dir, is_symlink=False))
             if is_dir:
                 left.append((name, depth + 1))
             if len(found) > _MOST_ENTRIES:
-                raise _Fault(
-                    "OSError", f"more than {_MOST_ENTRIES} entries below {_shown(path)}: go through it in parts"
-                )
+                message = f"more than {_MOST_ENTRIES} entries below {_shown(path)}: go through it in parts"
+                raise _Fault("RuntimeError", message)
     return found
 
 

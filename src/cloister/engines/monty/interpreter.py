@@ -178,7 +178,7 @@ class MontyInterpreter:
 
     async def _step(self, turn: Turn, launch: Callable[[], Awaitable[Step]]) -> Step:
         warden = self._seat.warden
-        self._turn, self._bytes, self._left = turn, 0, False
+        self._turn, self._bytes, self._left, self._broken = turn, 0, False, None
         self._cpu_before = warden.cpu_ms()
         if self._dead or warden.verdict is not None:
             # Stopped while it was at rest; `watch` would forget that.
