@@ -31,7 +31,8 @@ def answer(payload: bytes, turn: Turn) -> bytes:
     try:
         if name in FILES:
             _bound(name, args, turn)
-        frame = _answered({"value": turn.helper(name, args), "refused": None})
+        value = turn.helper(name, args)
+        frame = _told(value, args[1]) if name == "files.read" else _answered({"value": value, "refused": None})
     except HelperRefused as refused:
         code = f"FILE_{refused.code.upper()}" if refused.code else None
         return _answered({"value": None, "refused": refused.message, "code": code})
@@ -87,6 +88,13 @@ def _bound(name: str, args: tuple[Any, ...], turn: Turn) -> None:
 
 def _decoded(text: str) -> int:
     return len(text) // 4 * 3 - text[-2:].count("=")
+
+
+def _told(content: Any, encoding: str) -> bytes:
+    """The same for the content of a file, which may be long: looked at once at most, because meanwhile the host does
+    nothing else."""
+    data = f'"{content}"'.encode() if encoding == "base64" else json.dumps(content, ensure_ascii=False).encode()
+    return frames.pack(frames.HELPED, b'{"answer":{"value":', data, b',"refused":null},"bigs":null}')
 
 
 def _answered(told: dict[str, Any]) -> bytes:
