@@ -127,6 +127,14 @@ with open('a.csv', newline='') as f:
     assert await session.value(code) == [{"n": [1, 2]}, [{"x": "1", "y": "a,b"}], {"k": 5}]
 
 
+async def test_line_ends_become_one_where_text_is_opened_and_nowhere_else(session: Driver) -> None:
+    session.disk.files["/a"] = b"a\r\nb\rc\n"
+    code = "[open('a').read(), open('a', newline='').read(), Path('a').read_text(), open('a').readlines()]"
+    assert await session.value(code) == ["a\nb\nc\n", "a\r\nb\rc\n", "a\r\nb\rc\n", ["a\n", "b\n", "c\n"]]
+    await session.run("open('b', 'w').write('x\\r\\ny\\n')")
+    assert session.disk.files["/b"] == b"x\r\ny\n"
+
+
 async def test_stat_says_size_time_kind_and_whether_it_may_be_written(session: Driver) -> None:
     session.disk.files |= {"/a": b"12345", "/seal": b""}
     session.disk.read_only.add("/seal")
