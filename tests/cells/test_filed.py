@@ -26,6 +26,7 @@ from cloister.gate import ApprovalDesk, Budget, Gate, Handles, Hooks, Policy, Sc
 from cloister.gate.secrets import MemorySecrets
 from cloister.ports.clock import SystemClock
 from cloister.ports.engine import Engine, Program, TypeCheck
+from cloister.ports.helping import HelperRefused
 from cloister.stores.memory import MemoryJournal
 from cloister.testing.conformance.disk import Disk
 from cloister.tools import Tool, ToolRegistry
@@ -222,7 +223,24 @@ async def test_cell_with_narrower_limits_may_not_be_told_more_than_is_kept(
     assert await house.run("read") == 1000
     told = await house.run("read", bounds=NARROW)
     assert "read less, or run it without those limits" in told
+    # Played, it is refused at the same place.
     assert await house.run("get", "x") == told
+
+
+def test_refusals_are_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filed, "MOST_KEPT_BYTES", 4096)
+    kept, disk = Filed(), Disk()
+    kept.keep()
+    helper = kept.through(disk)
+    for _ in range(1000):
+        with pytest.raises(HelperRefused):
+            helper("files.stat", ("nowhere",))
+    assert len(disk.asked) < 30
+    again = kept.again(disk)
+    for _ in range(1000):
+        with pytest.raises(HelperRefused):
+            again("files.stat", ("nowhere",))
+    assert not again.strayed
 
 
 async def test_tape_that_is_asked_for_other_files_is_broken(house: House) -> None:
@@ -244,7 +262,7 @@ def test_kept_refusal_is_played_as_a_refusal() -> None:
         for name in ("files.read", "files.write"):
             try:
                 outcomes.append(helper(name, ("a", "text") if name == "files.read" else ("a", "b", "text", "w")))
-            except filed.HelperRefused as refused:
+            except HelperRefused as refused:
                 outcomes.append(refused.code)
     assert outcomes == ["not_found", 1, "not_found", 1]
     assert len(disk.asked) == 2
