@@ -3,11 +3,12 @@
 import os
 import signal
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cloister import CellLimits, Cloister, Code, Completed, Session, SessionLimits, Tool, Yielded
+from cloister import CannotReplay, CellLimits, Cloister, Code, Completed, Session, SessionLimits, Tool, Yielded
 from tests.cells.lab import Latch
 
 pytestmark = pytest.mark.anyio
@@ -93,6 +94,23 @@ async def test_isolated_cell_shares_files_and_nothing_else(session: Session) -> 
     missing = await session.run("b")
     assert missing.error is not None
     assert missing.error.code == Code.RUNTIME_ERROR
+
+
+@pytest.mark.parametrize("language", ["python", "typescript"])
+async def test_files_of_a_cell_outlive_its_process_and_their_reading_is_not_replayed(
+    language: str, tmp_path: Path
+) -> None:
+    store = f"sqlite:///{tmp_path}/store.db"
+    async with Cloister(store=store, snapshot_key=b"k" * 32, type_check="off") as cloister:
+        session = await cloister.open_session("kept", language=language)
+        assert await _append(session, "a") == "a;"
+    async with Cloister(store=store, snapshot_key=b"k" * 32, type_check="off") as cloister:
+        session = await cloister.open_session("kept", language=language)
+        result = await session.run(APPEND[language].format("b"))
+        assert result.result == "a;b;"
+        with pytest.raises(CannotReplay, match="used files"):
+            await cloister.replay(result.cell_id)
+        assert await session.files.read_text("log") == "a;b;"
 
 
 async def test_tool_called_files_stands_in_front_of_the_object() -> None:
