@@ -164,7 +164,9 @@ async def start(server: McpStdio) -> Child:
         )
     except (OSError, ValueError) as error:
         raise _unstartable(server, str(error)) from None
-    assert process.stdin and process.stdout and process.stderr
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
     loop = asyncio.get_running_loop()
     pipes: list[asyncio.BaseTransport] = []
     try:
@@ -206,7 +208,7 @@ def _unstartable(server: McpStdio, reason: str, hint: str | None = None) -> Sour
 async def _end_of(process: "subprocess.Popen[bytes]") -> None:
     """Until the process has ended; it is not reaped yet, where the system can tell one from the other."""
     if not hasattr(os, "pidfd_open"):
-        while process.poll() is None:
+        while process.poll() is None:  # noqa: ASYNC110 - the system has nothing that would tell
             await asyncio.sleep(0.02)
         return
     loop = asyncio.get_running_loop()

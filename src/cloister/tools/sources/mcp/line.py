@@ -1,7 +1,8 @@
 """A line to a server: whether it still holds, why it does not, and how much may come over it that nobody asked for."""
 
 import asyncio
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 from cloister.ports.clock import Clock
 
@@ -69,7 +70,7 @@ class Metered:
         """The context variables of the sender, which the SDK looks for."""
         return getattr(self._inner, "last_context", None)
 
-    def __aiter__(self) -> "Metered":
+    def __aiter__(self) -> Any:
         return self
 
     async def __anext__(self) -> Any:
@@ -98,10 +99,12 @@ class Metered:
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def __aenter__(self) -> "Metered":
+    async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *exc: Any) -> None:
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
         await self.aclose()
 
 
@@ -127,8 +130,10 @@ class Asked:
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def __aenter__(self) -> "Asked":
+    async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *exc: Any) -> None:
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
         await self.aclose()

@@ -6,7 +6,7 @@ patterns of the server's choosing in a validator that can be made to hang.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -141,7 +141,7 @@ class Link:
 
 
 @asynccontextmanager
-async def open_link(server: McpServer, clock: Clock, changed: Callable[[], None]) -> AsyncIterator[Link]:
+async def open_link(server: McpServer, clock: Clock, changed: Callable[[], None]) -> AsyncGenerator[Link]:
     """A connection after its handshake. `changed` is told when the server says that its tools have. Raises
     `SourceFailed` when there is none to be had."""
     line = Line()

@@ -1,8 +1,8 @@
 """The tools of an MCP server as manifests and contracts.
 
 What a server says of its own tools is a claim, and bounds hold for all of it. `readOnlyHint` makes a tool a `read`;
-every other is an `external_system`. A tool may be repeated after a crash only if it says `idempotentHint` or only reads:
-nothing said means that it must not be. `destructiveHint`, where it is said, asks a person first.
+every other is an `external_system`. A tool may be repeated after a crash only if it says `idempotentHint` or only
+reads: nothing said means that it must not be. `destructiveHint`, where it is said, asks a person first.
 """
 
 import logging
@@ -149,7 +149,7 @@ class Listing:
         )
 
     def _input(self, full_name: str, entry: Entry) -> tuple[dict[str, Any], str]:
-        """A schema that can be held against. The server checks arguments too: what is lost is only the better message."""
+        """A schema to hold arguments against. The server checks them too: without ours only a better message is lost."""
         given = {**(entry.input_schema or {}), "type": "object"}
         if entry.input_schema is not None and self._compiles(full_name, "input", given):
             return given, ""

@@ -1,14 +1,15 @@
 """An MCP server as a tool source: kept, lost, and found again.
 
 One task owns the connection from end to end and opens the next one when it is lost, after a pause that grows. What was
-known of the tools stays meanwhile. A call under way fails by name; a later one waits for a moment and then fails as gone.
+known of the tools stays meanwhile. A call under way fails by name; a later one waits a moment and then fails as gone.
 """
 
 import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
 
 from cloister.core.capability import Capability
 from cloister.core.value import Json
@@ -97,19 +98,13 @@ class McpSource:
             came_up = self._clock.monotonic()
             try:
                 await self._serve(first)
-            except SourceFailed as failed:
+            # Containment: whatever breaks in the SDK costs this connection, and not the source.
+            except Exception as error:  # noqa: BLE001 - told in `_failure`
+                failed = self._failure(error)
                 if not first.done():
                     first.set_exception(failed)
                     return
-                self._reason = failed.message
-            # Containment: whatever breaks in the SDK costs this connection, and not the source.
-            except Exception as error:
-                if not first.done():
-                    log.exception("%s: the connection broke", self.server.what)
-                    first.set_exception(SourceFailed(f"{self.server.what} cannot be used: {_kind(error)}", gone=True))
-                    return
-                log.warning("%s: the connection broke", self.server.what, exc_info=True)
-                self._reason = self._reason or f"the connection broke: {_kind(error)}"
+                self._reason = self._reason or failed.message
             if self._clock.monotonic() - came_up > _WELL_SECONDS:
                 failures = 0
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**failures) * self._chance.uniform(0.5, 1.0)
@@ -162,6 +157,14 @@ class McpSource:
         except SourceFailed as failed:
             log.warning("%s; what was known of its tools is kept", failed.message)
 
+    def _failure(self, error: Exception) -> SourceFailed:
+        found = _first(error)
+        if isinstance(found, SourceFailed):
+            # Whatever it was, there is no source without it.
+            return SourceFailed(self._veil.text(found.message), hint=found.hint, gone=True)
+        log.warning("%s: the connection broke", self.server.what, exc_info=error)
+        return SourceFailed(self._veil.text(f"{self.server.what} cannot be used: {_kind(error)}"), gone=True)
+
     def _sent(self) -> Veil:
         """Over everything secret that the server is told."""
         server = self.server
@@ -192,7 +195,11 @@ class McpSource:
     def subscribe(self, changed: Callable[[], None]) -> Callable[[], None]:
         key = object()
         self._subscribers[key] = changed
-        return lambda: void(self._subscribers.pop(key, None))
+
+        def end() -> None:
+            self._subscribers.pop(key, None)
+
+        return end
 
     def _known(self) -> "Listing":
         if self._listing is None:
@@ -241,14 +248,17 @@ class McpSource:
         return SourceFailed(f"{self.server.what} has no tool {full_name!r} (any more)")
 
 
-def void(_value: object) -> None:
-    return None
+def _first(error: BaseException) -> BaseException:
+    """The SDK's task groups wrap whatever passes through them."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
 
 
 def _load() -> None:
     """Import the SDK, which takes a second: in a thread, so that nobody has to wait for it."""
     try:
-        import cloister.tools.sources.mcp.link
+        import_module("cloister.tools.sources.mcp.link")
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] not in ("mcp", "mcp_types", "httpx2"):
             raise
@@ -260,6 +270,5 @@ def _load() -> None:
 
 
 def _kind(error: BaseException) -> str:
-    while isinstance(error, BaseExceptionGroup) and error.exceptions:
-        error = error.exceptions[0]
+    error = _first(error)
     return f"{type(error).__name__}: {error}"[:300]

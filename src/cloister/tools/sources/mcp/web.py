@@ -1,10 +1,11 @@
 """MCP over Streamable HTTP: the SDK's transport over a client of ours that bounds what comes back.
 
-A body is bounded, a compressed one is not taken (none was asked for), a server that cannot be reached loses the line and
-not only the one request, and so does one that has forgotten the session. A read that takes too long ends its request.
+A body is bounded, a compressed one is not taken (none was asked for), a server that cannot be reached loses the line
+and not only the one request, and so does one that has forgotten the session. A read that takes too long ends its
+request.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -35,7 +36,7 @@ def headers_of(server: McpHttp) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def http_line(server: McpHttp, line: Line) -> AsyncIterator[tuple[Any, Any]]:
+async def http_line(server: McpHttp, line: Line) -> AsyncGenerator[tuple[Any, Any]]:
     headers = {"user-agent": "cloister", **headers_of(server), "accept-encoding": "identity"}
     transport = _Watched(httpx2.AsyncHTTPTransport(), line, server.call_timeout_ms / 1000)
     # Neither proxies nor .netrc of this process: it reaches what was configured, with what was configured.
