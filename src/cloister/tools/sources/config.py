@@ -123,7 +123,7 @@ def _values(given: object, path: str, variables: Mapping[str, str]) -> dict[str,
     made: dict[str, Value] = {}
     for name, value in _mapping(given, path).items():
         if callable(value):
-            made[name] = value
+            made[name] = cast("Value", value)
         elif not isinstance(value, str):
             raise InvalidConfig(f"{path}.{name}", f"is text, not {type(value).__name__}", hint="put it in quotes")
         else:

@@ -39,12 +39,13 @@ def given(value: Value, what: str) -> str:
     """The text of `value`. Raises `SourceFailed`, which names `what` and never the value."""
     if isinstance(value, str):
         return value
+    text: object
     try:
-        text: object = value()
+        text = value()
     # Containment: a provider of the host; what its exception says may have the secret in it.
     except Exception as error:  # noqa: BLE001
         raise SourceFailed(f"{what} could not be had: {type(error).__name__}", gone=True) from None
-    if not isinstance(text, str) or not text:
+    if not isinstance(text, str) or not text:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise SourceFailed(f"{what} could not be had: its function gave no text", gone=True)
     return text
 

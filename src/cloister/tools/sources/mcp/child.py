@@ -12,10 +12,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import cast
 
 from cloister.ports.source import SourceFailed
-from cloister.tools.sources.held import given
 from cloister.tools.sources.mcp.servers import McpStdio
 
 # How long a server has to end by itself once its input is closed, and again once it was asked to.
@@ -40,12 +38,9 @@ except OSError as error:
 """
 
 
-def environment_of(server: McpStdio) -> dict[str, str]:
-    """All that the server learns of the host's environment, and what it was given."""
-    made = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    for name, value in server.env.items():
-        made[name] = given(value, f"{server.what}: the value of {name!r} in its `env`")
-    return made
+def _environment(given: Mapping[str, str]) -> dict[str, str]:
+    """All that a server learns of the host's environment, and what it was given."""
+    return {**{name: os.environ[name] for name in _INHERITED if name in os.environ}, **given}
 
 
 class Child:
@@ -147,9 +142,9 @@ class Child:
                 read, since = 0, loop.time()
 
 
-async def start(server: McpStdio) -> Child:
-    """Raises `SourceFailed` for a program that cannot be started."""
-    environment = environment_of(server)
+async def start(server: McpStdio, values: Mapping[str, str]) -> Child:
+    """`values` are those of its `env`. Raises `SourceFailed` for a program that cannot be started."""
+    environment = _environment(values)
     command = _command(server, environment)
     try:
         process = subprocess.Popen(  # noqa: ASYNC220 - as long as a vfork takes; the asyncio one reaps too early
@@ -177,7 +172,7 @@ async def start(server: McpStdio) -> Child:
             readers.append(reader)
             pipes.append(transport)
         stdin, drain = await loop.connect_write_pipe(_Drain, process.stdin)
-        return Child(process, cast("asyncio.WriteTransport", stdin), drain, readers[0], tuple(pipes), readers[1])
+        return Child(process, stdin, drain, readers[0], tuple(pipes), readers[1])
     except BaseException:
         process.kill()
         process.wait()

@@ -31,10 +31,9 @@ class Line:
             self.reason = reason
             self._lost.set()
 
-    async def lost(self) -> str:
-        """Until the line is lost; why it is."""
+    async def lost(self) -> None:
+        """Until the line is lost."""
         await self._lost.wait()
-        return self.reason
 
 
 class Reading(Protocol):

@@ -6,7 +6,7 @@ patterns of the server's choosing in a validator that can be made to hang.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -39,6 +39,7 @@ from cloister.tools.sources.mcp.web import http_line
 
 _MOST_PAGES = 1000
 _LONGEST_REASON = 500
+_UNKNOWN = "whether it did what it was asked is not known: find out before you repeat it"
 # What a server says to a handshake of the protocol before the one that is its only one.
 _TOO_OLD = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND, INVALID_REQUEST)
 _ANSWER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
@@ -50,9 +51,17 @@ class Link:
         self._session = session
         self._line = line
 
-    async def lost(self) -> str:
-        """Until it is; why."""
-        return await self._line.lost()
+    async def lost(self) -> None:
+        """Until it is."""
+        await self._line.lost()
+
+    @property
+    def is_lost(self) -> bool:
+        return self._line.is_lost
+
+    @property
+    def reason(self) -> str:
+        return self._line.reason
 
     async def list(self) -> Listing:
         """All tools that the server has now. Raises `SourceFailed`."""
@@ -85,18 +94,18 @@ class Link:
         """Cancelled, it tells the server so. Raises `SourceFailed`."""
         server = self._server
 
-        async def progress(done: float, total: float | None, message: str | None) -> None:
-            share = min(max(done / total, 0.0), 1.0) if total else None
+        async def hear(progress: float, total: float | None, message: str | None) -> None:
+            share = min(max(progress / total, 0.0), 1.0) if total else None
             about.progress(cut(message or "", _LONGEST_REASON), share)
 
         request = CallToolRequest(params=CallToolRequestParams(name=entry.original, arguments=arguments))
         try:
             async with asyncio.timeout(server.call_timeout_ms / 1000):
-                result = await self._session.send_request(request, _ANSWER, progress_callback=progress)
+                result = await self._session.send_request(request, _ANSWER, progress_callback=hear)
         except TimeoutError:
             raise self._failed(
                 f"did not answer within {server.call_timeout_ms} ms",
-                "whether it did what it was asked is not known: find out before you repeat it",
+                _UNKNOWN,
             ) from None
         except (MCPError, ValidationError, RuntimeError) as error:
             raise self.failure(error, calling=True) from None
@@ -106,8 +115,12 @@ class Link:
 
     def failure(self, error: Exception, *, calling: bool = False) -> SourceFailed:
         """What went wrong between us, in words for a program."""
-        if self._line.is_lost or (isinstance(error, MCPError) and error.code == CONNECTION_CLOSED):
-            hint = "whether it did what it was asked is not known: find out before you repeat it" if calling else None
+        closed = isinstance(error, MCPError) and error.code == CONNECTION_CLOSED
+        hint = _UNKNOWN if calling else None
+        if closed and not self._line.is_lost and error.message != "Connection closed":
+            # Only the answer to this one request: over HTTP each has a connection of its own.
+            return self._failed(f"did not answer properly: {cut(error.message, _LONGEST_REASON)}", hint)
+        if self._line.is_lost or closed:
             reason = self._line.reason or "the connection was closed"
             return self._failed(f"is gone: {cut(reason, _LONGEST_REASON)}", hint, gone=True)
         if isinstance(error, MCPError):
@@ -141,16 +154,18 @@ class Link:
 
 
 @asynccontextmanager
-async def open_link(server: McpServer, clock: Clock, changed: Callable[[], None]) -> AsyncGenerator[Link]:
-    """A connection after its handshake. `changed` is told when the server says that its tools have. Raises
-    `SourceFailed` when there is none to be had."""
+async def open_link(
+    server: McpServer, values: Mapping[str, str], clock: Clock, changed: Callable[[], None]
+) -> AsyncGenerator[Link]:
+    """A connection after its handshake. `values` are those of the server's `env` or `headers`; `changed` is told when
+    it says that its tools have. Raises `SourceFailed` when there is none to be had."""
     line = Line()
 
     async def hear(message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
             changed()
 
-    reach = stdio_line(server, line) if isinstance(server, McpStdio) else http_line(server, line)
+    reach = stdio_line(server, values, line) if isinstance(server, McpStdio) else http_line(server, values, line)
     async with reach as (reading, writing):
         asked = Asked(writing)
         session = ClientSession(

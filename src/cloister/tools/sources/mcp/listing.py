@@ -149,7 +149,7 @@ class Listing:
         )
 
     def _input(self, full_name: str, entry: Entry) -> tuple[dict[str, Any], str]:
-        """A schema to hold arguments against. The server checks them too: without ours only a better message is lost."""
+        """A schema to hold arguments against. The server checks them too: without it a better message is lost."""
         given = {**(entry.input_schema or {}), "type": "object"}
         if entry.input_schema is not None and self._compiles(full_name, "input", given):
             return given, ""

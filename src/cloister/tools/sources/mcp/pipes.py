@@ -5,7 +5,7 @@ one before it was taken, and what is no message is counted: a few stray lines ar
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -25,9 +25,11 @@ _WRITE_SECONDS = 30.0
 
 
 @asynccontextmanager
-async def stdio_line(server: McpStdio, line: Line) -> AsyncGenerator[tuple["_Reading", "_Writing"]]:
+async def stdio_line(
+    server: McpStdio, values: Mapping[str, str], line: Line
+) -> AsyncGenerator[tuple["_Reading", "_Writing"]]:
     """A server that is started now and ended afterwards."""
-    child = await start(server)
+    child = await start(server, values)
     try:
         yield _Reading(child, line), _Writing(child, line)
     finally:

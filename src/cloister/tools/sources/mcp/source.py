@@ -7,9 +7,9 @@ known of the tools stays meanwhile. A call under way fails by name; a later one 
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from cloister.core.capability import Capability
 from cloister.core.value import Json
@@ -117,8 +117,8 @@ class McpSource:
         from cloister.tools.sources.mcp.link import open_link
 
         self._changed.clear()
-        self._veil = self._sent()
-        async with open_link(self.server, self._clock, self._changed.set) as link:
+        values = self._values()
+        async with open_link(self.server, values, self._clock, self._changed.set) as link:
             self._take(await link.list())
             self._link, self._reason = link, ""
             self._up.set()
@@ -127,29 +127,34 @@ class McpSource:
             try:
                 await self._listen(link)
             finally:
-                self._link = None
-                self._up.clear()
+                self._drop(link)
 
     async def _listen(self, link: "Link") -> None:
         """Until it is lost; lists the tools anew whenever the server says so."""
         lost = asyncio.ensure_future(link.lost())
         try:
-            while not lost.done():
-                change = asyncio.ensure_future(self._changed.wait())
-                await asyncio.wait([lost, change], return_when=asyncio.FIRST_COMPLETED)
-                change.cancel()
-                if lost.done():
-                    break
+            while await self._first_of(lost, self._changed.wait()):
                 self._changed.clear()
                 await self._relist(link)
-                await asyncio.wait(
-                    [lost, pause := asyncio.ensure_future(self._clock.sleep(_LIST_PAUSE))],
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-                pause.cancel()
-            self._reason = self._veil.text(lost.result())
+                if not await self._first_of(lost, self._clock.sleep(_LIST_PAUSE)):
+                    break
         finally:
             lost.cancel()
+
+    async def _first_of(self, lost: "asyncio.Task[None]", other: Coroutine[Any, Any, object]) -> bool:
+        """Whether `other` came to its end before the line was lost."""
+        waiting = asyncio.ensure_future(other)
+        try:
+            await asyncio.wait([lost, waiting], return_when=asyncio.FIRST_COMPLETED)
+            return not lost.done()
+        finally:
+            waiting.cancel()
+
+    def _drop(self, link: "Link") -> None:
+        if self._link is link:
+            self._link = None
+            self._reason = self._veil.text(link.reason)
+            self._up.clear()
 
     async def _relist(self, link: "Link") -> None:
         try:
@@ -165,12 +170,15 @@ class McpSource:
         log.warning("%s: the connection broke", self.server.what, exc_info=error)
         return SourceFailed(self._veil.text(f"{self.server.what} cannot be used: {_kind(error)}"), gone=True)
 
-    def _sent(self) -> Veil:
-        """Over everything secret that the server is told."""
+    def _values(self) -> dict[str, str]:
+        """What the server is told, and a veil over what of it is secret."""
         server = self.server
-        sent = server.env if isinstance(server, McpStdio) else server.headers
-        texts = {name: given(value, f"{server.what}: {name!r}") for name, value in sent.items()}
-        return Veil.over(sent, texts)
+        place, sent = ("env", server.env) if isinstance(server, McpStdio) else ("headers", server.headers)
+        texts = {
+            name: given(value, f"{server.what}: the value of {name!r} in `{place}`") for name, value in sent.items()
+        }
+        self._veil = Veil.over(sent, texts)
+        return texts
 
     # -- what there is ---------------------------------------------------------------------------------------------
 
@@ -233,6 +241,9 @@ class McpSource:
             raise SourceFailed(message, hint=hint, gone=failed.gone) from None
 
     async def _reach(self, patience_ms: float) -> "Link":
+        if self._link is not None and self._link.is_lost:
+            # Its keeper has not heard of it yet.
+            self._drop(self._link)
         if self._link is None and self._keeper is not None:
             try:
                 async with asyncio.timeout(max(patience_ms, 0.0) / 1000):

@@ -5,7 +5,7 @@ and not only the one request, and so does one that has forgotten the session. A 
 request.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,7 +13,6 @@ import httpx2
 from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 
 from cloister.ports.source import SourceFailed
-from cloister.tools.sources.held import given
 from cloister.tools.sources.mcp.line import MAX_FRAME_BYTES, Line
 from cloister.tools.sources.mcp.servers import McpHttp
 
@@ -24,20 +23,13 @@ _GOODBYE_SECONDS = 2.0
 _SLACK_SECONDS = 10.0
 
 
-def headers_of(server: McpHttp) -> dict[str, str]:
-    """Raises `SourceFailed` for a header that cannot be had or cannot be sent."""
-    made: dict[str, str] = {}
-    for name, value in server.headers.items():
-        text = given(value, f"{server.what}: the header {name!r}")
+@asynccontextmanager
+async def http_line(server: McpHttp, values: Mapping[str, str], line: Line) -> AsyncGenerator[tuple[Any, Any]]:
+    """`values` are those of its `headers`. Raises `SourceFailed` for one that cannot be sent."""
+    for name, text in values.items():
         if not text.isascii() or not text.isprintable():
             raise SourceFailed(f"{server.what}: the value of the header {name!r} is not one line of ASCII", gone=True)
-        made[name] = text
-    return made
-
-
-@asynccontextmanager
-async def http_line(server: McpHttp, line: Line) -> AsyncGenerator[tuple[Any, Any]]:
-    headers = {"user-agent": "cloister", **headers_of(server), "accept-encoding": "identity"}
+    headers = {"user-agent": "cloister", **values, "accept-encoding": "identity"}
     transport = _Watched(httpx2.AsyncHTTPTransport(), line, server.call_timeout_ms / 1000)
     # Neither proxies nor .netrc of this process: it reaches what was configured, with what was configured.
     async with httpx2.AsyncClient(transport=transport, headers=headers, trust_env=False) as client:
