@@ -40,7 +40,8 @@ for line in sys.stdin:
 
 def server(insert: str = "", **options: Any) -> McpStdio:
     script = SERVER.replace("#INSERT#", insert)
-    return McpStdio(**{"name": "odd", "command": sys.executable, "args": ["-S", "-c", script], **options})
+    plain: dict[str, Any] = {"name": "odd", "command": sys.executable, "args": ["-S", "-c", script]}
+    return McpStdio(**{**plain, **options})
 
 
 async def opening_fails(given: McpStdio) -> str:

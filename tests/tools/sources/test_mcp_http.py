@@ -5,7 +5,7 @@ import gzip
 import json
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,7 +23,7 @@ LAB = str(Path(__file__).with_name("lab_server.py"))
 
 
 @asynccontextmanager
-async def lab(port: int = 0) -> AsyncIterator[int]:
+async def lab(port: int = 0) -> AsyncGenerator[int]:
     process = await asyncio.create_subprocess_exec(
         sys.executable, LAB, "http", str(port), stdout=asyncio.subprocess.PIPE
     )
@@ -37,7 +37,8 @@ async def lab(port: int = 0) -> AsyncIterator[int]:
 
 
 def at(port: int, **options: Any) -> McpHttp:
-    return McpHttp(**{"name": "lab", "url": f"http://127.0.0.1:{port}/mcp", **options})
+    plain: dict[str, Any] = {"name": "lab", "url": f"http://127.0.0.1:{port}/mcp"}
+    return McpHttp(**{**plain, **options})
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +134,7 @@ Act = Callable[[BaseHTTPRequestHandler, dict[str, Any]], None]
 
 
 @contextmanager
-def serving(act: Act) -> Iterator[int]:
+def serving(act: Act) -> Generator[int]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -179,6 +180,10 @@ def reply(
     handler.wfile.write(body)
 
 
+def always(status: int, body: bytes, kind: str = "application/json", **more: str) -> Act:
+    return lambda handler, _message: reply(handler, status, body, kind, **more)
+
+
 def begin(handler: BaseHTTPRequestHandler, message: dict[str, Any], tools: int = 1, session: str = "") -> bool:
     """The beginning of an honest server; whether it was that."""
     results: dict[str, Any] = {
@@ -200,12 +205,12 @@ def begin(handler: BaseHTTPRequestHandler, message: dict[str, Any], tools: int =
 @pytest.mark.parametrize(
     ("act", "said"),
     [
-        (lambda handler, _: reply(handler, 401, b"no"), "HTTP 401"),
-        (lambda handler, _: reply(handler, 200, b"<html>", "text/html"), "Unexpected content type"),
-        (lambda handler, _: reply(handler, 200, b"not json"), "Failed to parse JSON"),
-        (lambda handler, _: reply(handler, 302, b"", location="http://169.254.169.254/"), "not followed"),
-        (lambda handler, _: reply(handler, 200, gzip.compress(b"{}"), content_encoding="gzip"), "answers in 'gzip'"),
-        (lambda handler, _: reply(handler, 200, b"x" * (17 << 20)), "more than 16 MiB"),
+        (always(401, b"no"), "HTTP 401"),
+        (always(200, b"<html>", "text/html"), "Unexpected content type"),
+        (always(200, b"not json"), "Failed to parse JSON"),
+        (always(302, b"", location="http://169.254.169.254/"), "not followed"),
+        (always(200, gzip.compress(b"{}"), content_encoding="gzip"), "answers in 'gzip'"),
+        (always(200, b"x" * (17 << 20)), "more than 16 MiB"),
     ],
 )
 async def test_a_server_that_does_not_come_up_is_named_with_the_reason(act: Act, said: str) -> None:

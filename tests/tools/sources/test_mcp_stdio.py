@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,8 +23,9 @@ LAB = str(Path(__file__).with_name("lab_server.py"))
 BIN = Path(sys.executable).parent
 
 
-def lab(**options: object) -> McpStdio:
-    return McpStdio(**{"name": "lab", "command": sys.executable, "args": [LAB, "stdio"], **options})  # type: ignore[arg-type]
+def lab(**options: Any) -> McpStdio:
+    plain: dict[str, Any] = {"name": "lab", "command": sys.executable, "args": [LAB, "stdio"]}
+    return McpStdio(**{**plain, **options})
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import yaml
 from cloister import Cloister
 from cloister.core.capability import SideEffect
 from cloister.core.errors import InvalidInput
+from cloister.core.value import Json
 from cloister.gate.secrets import MemorySecrets
 from cloister.ports.source import SourceFailed
 from cloister.tools.contract import Contract
@@ -78,7 +79,12 @@ SHOP = document(
 
 
 def at(server: Web, given: Any = SHOP, **options: Any) -> OpenApiSource:
-    plain = {"name": "shop", "document": given, "base_url": f"{server.url}/v1", "private": [server.host]}
+    plain: dict[str, Any] = {
+        "name": "shop",
+        "document": given,
+        "base_url": f"{server.url}/v1",
+        "private": [server.host],
+    }
     return OpenApiSource(OpenApi(**{**plain, **options}))
 
 
@@ -101,7 +107,9 @@ async def test_operations_are_tools_in_the_namespace_of_their_api() -> None:
 
 async def test_reading_is_reading_and_deleting_asks_a_person() -> None:
     async with OpenApiSource(OpenApi(name="shop", document=SHOP)) as source:
-        get, post, delete = [await source.contract(f"shop.{name}") for name in ("get_order", "createOrder", "deleteOrder")]
+        get, post, delete = [
+            await source.contract(f"shop.{name}") for name in ("get_order", "createOrder", "deleteOrder")
+        ]
         assert (get.side_effect, get.idempotent, get.approval_policy.kind) == (SideEffect.READ, True, "none")
         assert (post.side_effect, post.idempotent) == (SideEffect.EXTERNAL_SYSTEM, False)
         assert (delete.idempotent, delete.approval_policy.kind) == (True, "manual")
@@ -111,7 +119,7 @@ async def test_contracts_stand_alone_with_their_circles() -> None:
     async with OpenApiSource(OpenApi(name="shop", document=SHOP)) as source:
         found = await source.contract("shop.get_order")
         output = Contract.compile(found.output_schema, what="output")
-        good = {"id": "1", "status": "paid", "note": None, "parent": {"id": "0", "status": "open"}}
+        good: dict[str, Json] = {"id": "1", "status": "paid", "note": None, "parent": {"id": "0", "status": "open"}}
         assert output.check(good) is None
         assert output.check({**good, "parent": {"id": "0", "status": "lost"}}) is not None
         assert found.output_schema["$ref"] == "#/$defs/Order"
@@ -291,9 +299,7 @@ async def test_a_redirect_within_the_allowed_hosts_is_followed_without_the_crede
     with web(lambda _: as_json({"id": "1", "status": "paid"})) as second:
         with web(lambda _: Reply(307, b"", {"location": f"{second.url}/there"})) as first:
             given = {**SHOP, **SECURED}
-            async with at(
-                first, given, private=[first.host, second.host], credentials={"key": "s3cret-key"}
-            ) as source:
+            async with at(first, given, private=[first.host, second.host], credentials={"key": "s3cret-key"}) as source:
                 assert await source.call("shop.get_order", {"id": "1"}, about()) == {"id": "1", "status": "paid"}
                 assert first.last.headers["x-api-key"] == "s3cret-key"
                 assert "x-api-key" not in second.last.headers
@@ -362,14 +368,17 @@ SECURED: dict[str, Any] = {
 }
 
 
+NONE: list[str] = []
+
+
 @pytest.mark.parametrize(
     ("security", "credentials", "sent"),
     [
-        ([{"key": []}], {"key": "value-1"}, ("x-api-key", "value-1")),
-        ([{"token": []}], {"token": lambda: "tok-1234"}, ("authorization", "Bearer tok-1234")),
+        ([{"key": NONE}], {"key": "value-1"}, ("x-api-key", "value-1")),
+        ([{"token": NONE}], {"token": lambda: "tok-1234"}, ("authorization", "Bearer tok-1234")),
         ([{"oauth": ["read"]}], {"oauth": "tok-1234"}, ("authorization", "Bearer tok-1234")),
-        ([{"basic": []}], {"basic": "ada:l0velace"}, ("authorization", "Basic YWRhOmwwdmVsYWNl")),
-        ([{"mutual": []}, {"key": []}], {"key": "value-1"}, ("x-api-key", "value-1")),
+        ([{"basic": NONE}], {"basic": "ada:l0velace"}, ("authorization", "Basic YWRhOmwwdmVsYWNl")),
+        ([{"mutual": NONE}, {"key": NONE}], {"key": "value-1"}, ("x-api-key", "value-1")),
     ],
 )
 async def test_credentials_go_where_their_scheme_says_and_do_not_come_back(
@@ -388,7 +397,7 @@ async def test_credentials_go_where_their_scheme_says_and_do_not_come_back(
 
 async def test_a_key_in_the_query_is_in_no_error() -> None:
     with web(lambda asked: Reply(500, asked.path.encode(), {"content-type": "text/plain"})) as server:
-        given = {**SHOP, **SECURED, "security": [{"query": []}]}
+        given = {**SHOP, **SECURED, "security": [{"query": NONE}]}
         async with at(server, given, credentials={"query": "value-1"}) as source:
             message = (await failure_of(source, "shop.get_order", {"id": "1"})).message
             assert server.last.path.endswith("?api_key=value-1")
@@ -407,7 +416,7 @@ async def test_a_provider_of_secrets_says_which_tools_may_use_them() -> None:
 
 
 async def test_an_operation_without_credentials_is_refused_by_name() -> None:
-    paths = {**SHOP["paths"], "/open": {"get": {"operationId": "open", "security": []}}}
+    paths = {**SHOP["paths"], "/open": {"get": {"operationId": "open", "security": NONE}}}
     async with OpenApiSource(OpenApi(name="shop", document={**SHOP, **SECURED, "paths": paths})) as source:
         assert [one.name for one in await source.manifests()] == ["open"]
         assert source.refused["get-order"] == "it needs credentials for 'key', and there are none"
@@ -454,7 +463,9 @@ async def test_a_document_may_be_a_file_in_yaml_or_json_or_at_a_url(tmp_path: Pa
     (tmp_path / "shop.json").write_text(json.dumps(SHOP))
     revisions: set[str] = set()
     relative = {**SHOP, "servers": [{"url": "/v2"}]}
-    with web(lambda asked: as_json(relative if asked.path == "/openapi.json" else {"id": "1", "status": "paid"})) as server:
+    with web(
+        lambda asked: as_json(relative if asked.path == "/openapi.json" else {"id": "1", "status": "paid"})
+    ) as server:
         for place in (tmp_path / "shop.yaml", str(tmp_path / "shop.json")):
             async with OpenApiSource(OpenApi(name="shop", document=place)) as source:
                 revisions.add(source.revision)

@@ -71,7 +71,10 @@ def web(answer: Answering = lambda _asked: Reply()) -> Generator[Web]:
             except OSError:
                 pass  # whoever asked has had enough
 
-        do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = answer
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("do_"):
+                return self.answer
+            raise AttributeError(name)
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
