@@ -4,8 +4,14 @@ import ipaddress
 import ssl
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -171,5 +177,48 @@ async def test_a_server_that_speaks_no_tls_is_named() -> None:
         try:
             with pytest.raises(Refused, match="cannot be reached"):
                 await fetcher.fetch(Request("GET", f"https://{server.host}/"), timeout_ms=9000, max_bytes=9)
+        finally:
+            fetcher.close()
+
+
+def _certificate(folder: Path, name: str) -> ssl.SSLContext:
+    """A certificate for `name` that vouches for itself, in a context for a server."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return context
+
+
+@pytest.mark.anyio
+async def test_a_certificate_is_held_against_the_name_and_not_the_address(tmp_path: Path) -> None:
+    with web(tls=_certificate(tmp_path, "inside.example.com")) as server:
+        trusting = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+        reach = Reach(private=("inside.example.com", "other.example.com"))
+        fetcher = Fetcher(reach, resolve=lambda _h, _p: ["127.0.0.1"], tls=trusting)
+        try:
+            url = f"https://inside.example.com:{server.port}/"
+            answer = await fetcher.fetch(Request("GET", url), timeout_ms=9000, max_bytes=9)
+            assert answer.status == 200
+            with pytest.raises(Refused, match=r"the certificate of 'other\.example\.com' is not valid"):
+                await fetcher.fetch(Request("GET", url.replace("inside", "other")), timeout_ms=9000, max_bytes=9)
         finally:
             fetcher.close()

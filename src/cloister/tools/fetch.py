@@ -76,8 +76,8 @@ class Fetcher:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="cloister-fetch")
 
     def close(self) -> None:
-        """Not waited for: requests are cancelled by whoever made them."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Takes no more requests. Those under way are not waited for, and go on for whoever made them."""
+        self._pool.shutdown(wait=False)
 
     async def fetch(self, request: Request, *, timeout_ms: float, max_bytes: int) -> Answer:
         """Raises `Refused`; cancelled, it shuts the connection."""

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloister.core.errors import InvalidInput
-from cloister.tools.sources.config import InvalidConfig, read_mcp_servers, read_mcp_tables
+from cloister.core.errors import InvalidConfig, InvalidInput
+from cloister.tools.sources.config import read_mcp_servers, read_mcp_tables
 from cloister.tools.sources.held import Held
 from cloister.tools.sources.mcp import McpHttp, McpStdio
 from tests.core.json_values import json_values

@@ -1,7 +1,6 @@
 """MCP servers over their standard input and output: one of our own with everything in it, and two published ones."""
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -128,12 +127,6 @@ async def test_bad_arguments_are_refused_by_the_server_and_told(source: McpSourc
     assert "total" not in (await failure_of(source, "lab.add", {"a": "many"})).message
 
 
-async def test_an_answer_over_its_bound_is_refused() -> None:
-    async with McpSource(lab(max_response_bytes=1000)) as source:
-        assert "1000 bytes" in (await failure_of(source, "lab.long", {"characters": 2000})).message
-        assert await source.call("lab.long", {"characters": 10}, about()) == "x" * 10
-
-
 async def test_cancelling_a_call_cancels_it_at_the_server(source: McpSource) -> None:
     heard: list[tuple[str, float | None]] = []
     began = asyncio.Event()
@@ -151,14 +144,6 @@ async def test_cancelling_a_call_cancels_it_at_the_server(source: McpSource) -> 
         await call
     assert heard == [("hanging", 0.25)]
     assert await source.call("lab.when_cancelled", {}, about()) == "it was"
-
-
-async def test_a_call_without_an_answer_ends_by_name_and_is_cancelled_at_the_server() -> None:
-    async with McpSource(lab(call_timeout_ms=300)) as source:
-        failed = await failure_of(source, "lab.hang")
-        assert failed.message == "MCP server 'lab' did not answer within 300 ms"
-        assert "not known" in (failed.hint or "")
-        assert await source.call("lab.when_cancelled", {}, about()) == "it was"
 
 
 async def test_calls_of_one_program_run_at_once_through_the_gate(source: McpSource) -> None:
@@ -205,97 +190,6 @@ async def test_a_crash_fails_calls_by_name_and_later_ones_reach_the_server_that_
         assert len(await source.manifests()) > 5
         assert await source.call("lab.say", {"text": "back"}, about()) == "back"
         assert source.revision == before
-
-
-async def test_a_call_that_has_no_patience_fails_as_gone_while_the_server_is_away() -> None:
-    async with McpSource(lab(patience_ms=0)) as source:
-        await failure_of(source, "lab.crash")
-        failed = await failure_of(source, "lab.say", {"text": "hello"})
-        assert failed.gone
-        assert "is gone" in failed.message
-
-
-async def test_closing_ends_the_server() -> None:
-    async with McpSource(lab()) as source:
-        pid = int(str(await source.call("lab.own_pid", {}, about())))
-        assert Path(f"/proc/{pid}").exists()
-    assert not Path(f"/proc/{pid}").exists()
-    failed = await failure_of(source, "lab.say", {"text": "hello"})
-    assert failed.message == "MCP server 'lab' is gone: it was closed"
-
-
-async def test_a_cancelled_opening_leaves_no_server_behind(tmp_path: Path) -> None:
-    pipe = tmp_path / "pid"
-    os.mkfifo(pipe)
-    script = f"import os, time\nopen({str(pipe)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)"
-    source = McpSource(McpStdio(name="slow", command=sys.executable, args=["-c", script]))
-    opening = asyncio.ensure_future(source.__aenter__())
-    pid = await asyncio.to_thread(pipe.read_text)
-    opening.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await opening
-    assert not Path(f"/proc/{pid}").exists()
-
-
-async def test_a_server_learns_nothing_of_the_environment_but_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOST_SECRET", "do not tell")
-    async with McpSource(lab(env={"GIVEN": "yes", "MADE": lambda: "just now, for you"})) as source:
-        told = await source.call("lab.environment", {}, about())
-        assert isinstance(told, dict)
-        assert "HOST_SECRET" not in told
-        assert set(told) - {"LC_CTYPE"} <= {"PATH", "HOME", "LANG", "GIVEN", "MADE"}
-        # What a function gave is a secret: it does not come back.
-        assert (told["GIVEN"], told["MADE"]) == ("yes", "[secret]")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent died")
-async def test_a_server_that_ignores_everything_dies_with_its_host(tmp_path: Path) -> None:
-    server = "import signal, time, os\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-    server += "print('{', flush=True)\ntime.sleep(600)"
-    host = f"""
-import asyncio, sys
-from cloister.tools.sources.mcp import McpStdio
-from cloister.tools.sources.mcp.child import start
-async def main():
-    child = await start(McpStdio(name="deaf", command=sys.executable, args=["-c", {server!r}]), {{}})
-    await child.stdout.read(1)
-    print(child.pid, flush=True)
-    await asyncio.sleep(600)
-asyncio.run(main())
-"""
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", host, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    pid = int(await process.stdout.readline())
-    handle = os.pidfd_open(pid)
-    process.kill()
-    await process.wait()
-    gone = asyncio.Event()
-    asyncio.get_running_loop().add_reader(handle, gone.set)
-    await gone.wait()
-    asyncio.get_running_loop().remove_reader(handle)
-    os.close(handle)
-
-
-# -- terms ------------------------------------------------------------------------------------------------------------
-
-
-async def test_terms_of_the_host_choose_tools_rename_and_ask() -> None:
-    server = lab(
-        name="The lab!",
-        namespace="science",
-        tools=["get-*", "erase"],
-        approvals={"erase": "none"},
-        approval="manual",
-        defer_loading=True,
-        call_timeout_ms=1234,
-    )
-    async with McpSource(server) as source:
-        manifests = await source.manifests()
-        assert [one.full_name for one in manifests] == ["science.erase", "science.get_order"]
-        assert all(one.defer_loading for one in manifests)
-        erase, order = [await source.contract(one.full_name) for one in manifests]
-        assert (erase.approval_policy.kind, order.approval_policy.kind) == ("none", "manual")
-        assert erase.limits.timeout_ms == 1234
 
 
 # -- published servers -------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """A real HTTP server on loopback that answers as a test says and remembers what it was asked."""
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -51,7 +52,7 @@ class Web:
 
 
 @contextmanager
-def web(answer: Answering = lambda _asked: Reply()) -> Generator[Web]:
+def web(answer: Answering = lambda _asked: Reply(), *, tls: ssl.SSLContext | None = None) -> Generator[Web]:
     asked: list[Asked] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -79,7 +80,14 @@ def web(answer: Answering = lambda _asked: Reply()) -> Generator[Web]:
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            pass  # clients that leave in the middle are what some tests are about
+
+    server = Server(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        # The handshake is made by whichever thread answers, so that a client that leaves stops nobody.
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

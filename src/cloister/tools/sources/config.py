@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from cloister.core.errors import InvalidInput
+from cloister.core.errors import InvalidConfig, InvalidInput
 from cloister.tools.sources.held import Held, Value
 from cloister.tools.sources.mcp.servers import McpHttp, McpServer, McpStdio
 
@@ -28,14 +28,6 @@ _STDIO = ("command", "args", "env", "cwd")
 _HTTP = ("url", "headers")
 # What other clients write beside them. `type` is held against what there is; the others say how a client shows it.
 _TYPES = {"stdio": "command", "http": "url", "streamable-http": "url", "streamable_http": "url"}
-
-
-class InvalidConfig(InvalidInput):
-    """Something in a configuration that cannot be. `path` is the key: `mcpServers.git.args`."""
-
-    def __init__(self, path: str, reason: str, *, hint: str | None = None) -> None:
-        super().__init__(f"{path}: {reason}", hint=hint)
-        self.path = path
 
 
 def read_mcp_servers(config: object, *, environment: Mapping[str, str] | None = None) -> tuple[McpServer, ...]:

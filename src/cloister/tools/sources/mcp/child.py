@@ -18,6 +18,7 @@ from cloister.tools.sources.mcp.servers import McpStdio
 
 # How long a server has to end by itself once its input is closed, and again once it was asked to.
 GRACE_SECONDS = 2.0
+_LAST_WORDS_SECONDS = 0.5
 _READ_BYTES = 64 << 10
 # What it last wrote to its standard error, for whoever wonders why it is gone.
 _TAIL_BYTES = 4 << 10
@@ -68,9 +69,10 @@ class Child:
     def pid(self) -> int:
         return self._process.pid
 
-    @property
-    def last_words(self) -> str:
-        """The last line of what it wrote to its standard error."""
+    async def last_words(self) -> str:
+        """The last line of what it wrote to its standard error; for one that has closed its output."""
+        # Both are closed when it ends, but they are read one after the other.
+        await asyncio.wait([self._watcher], timeout=_LAST_WORDS_SECONDS)
         lines = self._tail.decode(errors="replace").strip().splitlines()
         return lines[-1].strip()[:300] if lines else ""
 

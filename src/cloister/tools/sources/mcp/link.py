@@ -81,10 +81,11 @@ class Link:
         seen: set[str] = set()
         for _ in range(_MOST_PAGES):
             page = await self._session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
-            collection.add(page.tools)
+            # In a thread: of a list that is as long as it may be, this takes seconds.
+            await asyncio.to_thread(collection.add, page.tools)
             cursor = page.next_cursor
             if not cursor:
-                return Listing(self._server, collection.entries)
+                return await asyncio.to_thread(Listing, self._server, collection.entries)
             if cursor in seen:
                 break
             seen.add(cursor)
@@ -115,12 +116,12 @@ class Link:
 
     def failure(self, error: Exception, *, calling: bool = False) -> SourceFailed:
         """What went wrong between us, in words for a program."""
-        closed = isinstance(error, MCPError) and error.code == CONNECTION_CLOSED
+        closed = error.message if isinstance(error, MCPError) and error.code == CONNECTION_CLOSED else None
         hint = _UNKNOWN if calling else None
-        if closed and not self._line.is_lost and error.message != "Connection closed":
+        if closed not in (None, "Connection closed") and not self._line.is_lost:
             # Only the answer to this one request: over HTTP each has a connection of its own.
-            return self._failed(f"did not answer properly: {cut(error.message, _LONGEST_REASON)}", hint)
-        if self._line.is_lost or closed:
+            return self._failed(f"did not answer properly: {cut(closed, _LONGEST_REASON)}", hint)
+        if self._line.is_lost or closed is not None:
             reason = self._line.reason or "the connection was closed"
             return self._failed(f"is gone: {cut(reason, _LONGEST_REASON)}", hint, gone=True)
         if isinstance(error, MCPError):

@@ -64,7 +64,8 @@ class _Reading:
                 break
             chunk = await self._child.stdout.read(_CHUNK)
             if not chunk:
-                self._line.lose(self._farewell())
+                last = await self._child.last_words()
+                self._line.lose(f"it ended{f', and last said: {last}' if last else ''}")
                 break
             self._buffer += chunk
         raise anyio.EndOfStream
@@ -83,10 +84,6 @@ class _Reading:
         if self._nonsense > _NONSENSE_BYTES:
             self._line.lose("what it writes to its standard output is not the protocol's JSON")
         return None
-
-    def _farewell(self) -> str:
-        last = self._child.last_words
-        return f"it ended{f', and last said: {last}' if last else ''}"
 
     async def aclose(self) -> None:
         self._line.lose("it was closed")

@@ -44,6 +44,7 @@ class McpSource:
         self._link: Link | None = None
         self._listing: Listing | None = None
         self._reason = "it was not opened"
+        self._was_up = False
         self._up = asyncio.Event()
         self._changed = asyncio.Event()
         self._subscribers: dict[object, Callable[[], None]] = {}
@@ -95,7 +96,7 @@ class McpSource:
     async def _keep(self, first: "asyncio.Future[None]") -> None:
         failures = 0
         while True:
-            came_up = self._clock.monotonic()
+            came_up, self._was_up = self._clock.monotonic(), False
             try:
                 await self._serve(first)
             # Containment: whatever breaks in the SDK costs this connection, and not the source.
@@ -104,7 +105,9 @@ class McpSource:
                 if not first.done():
                     first.set_exception(failed)
                     return
-                self._reason = self._reason or failed.message
+                if not self._was_up:
+                    # Otherwise it is known already why it was lost.
+                    self._reason = failed.message.removeprefix(f"{self.server.what} ").removeprefix("is gone: ")
             if self._clock.monotonic() - came_up > _WELL_SECONDS:
                 failures = 0
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**failures) * self._chance.uniform(0.5, 1.0)
@@ -120,7 +123,7 @@ class McpSource:
         values = self._values()
         async with open_link(self.server, values, self._clock, self._changed.set) as link:
             self._take(await link.list())
-            self._link, self._reason = link, ""
+            self._link, self._was_up = link, True
             self._up.set()
             if not first.done():
                 first.set_result(None)
@@ -186,7 +189,8 @@ class McpSource:
         return self._known().manifests
 
     async def contract(self, full_name: str) -> Capability:
-        found = self._known().contract(full_name)
+        # In a thread: a schema that is as large as it may be takes a second to compile.
+        found = await asyncio.to_thread(self._known().contract, full_name)
         if found is None:
             raise self._no_tool(full_name)
         return found

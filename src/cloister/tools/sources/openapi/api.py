@@ -3,16 +3,16 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cloister.core.capability import check_tool_name
 from cloister.core.errors import InvalidInput, InvalidToolName
 from cloister.core.limits import CapabilityLimits
-from cloister.tools.fetch import split_url
-from cloister.tools.outbound import Reach, Refused
 from cloister.tools.sources.names import identifier
-from cloister.tools.sources.openapi.security import Credentials
 from cloister.tools.sources.terms import Terms
+
+if TYPE_CHECKING:
+    from cloister.tools.sources.openapi.security import Credentials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class OpenApi:
     # Those that may be at private addresses, such as "localhost:8080".
     private: Sequence[str] = ()
     # By the name of the security scheme.
-    credentials: Credentials = field(default_factory=dict[str, Any], repr=False)
+    credentials: "Credentials" = field(default_factory=dict[str, Any], repr=False)
     tools: Sequence[str] | None = None
     # In the place of the default: manual for DELETE, none for the others.
     approval: Any = None
@@ -43,6 +43,10 @@ class OpenApi:
     concurrency: int = 16
 
     def __post_init__(self) -> None:
+        # Not before somebody has an API: HTTP takes its time to import.
+        from cloister.tools.fetch import split_url
+        from cloister.tools.outbound import Reach, Refused
+
         if not isinstance(self.name, str) or not self.name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInput(f"{self.name!r} cannot be the name of an API", hint='name="shop"')
         if not isinstance(self.document, (str, os.PathLike, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -94,7 +94,7 @@ class Operations:
             for full, one in self.by_name.items()
         )
         if self.refused:
-            log.warning("%s: %d operations cannot be called, see `refused`", api.what, len(self.refused))
+            log.info("%s: not every operation can be called, %d cannot: see `refused`", api.what, len(self.refused))
 
     def _read(self) -> dict[str, Operation]:
         found: dict[str, Operation] = {}
