@@ -78,8 +78,7 @@ library.lend: external_system, approval manual
 take good care of Emma
 Error executing tool lend: Ulysses is out""",
     "22_openapi.py": """\
-weather.forget('city',): external_system, approval manual
-weather.get_report('city',): read, approval none
+weather.get_report ('city',)
 {'upload': 'its body is multipart/form-data; JSON, forms, text and octets can be sent'}
 {'city': 'Rome', 'degrees': 21.5, 'asked by': '[secret]'}""",
 }
