@@ -15,6 +15,12 @@ from tests.tools.sources.told import about, failure_of
 pytestmark = pytest.mark.anyio
 
 
+@pytest.fixture(autouse=True)
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many of these servers have to be killed: nobody waits two seconds for each."""
+    monkeypatch.setattr("cloister.tools.sources.mcp.child.GRACE_SECONDS", 0.1)
+
+
 async def opening_fails(given: McpStdio) -> str:
     with pytest.raises(SourceFailed) as failed:
         async with McpSource(given):

@@ -87,6 +87,7 @@ async def test_a_changed_list_is_read_again_and_told(port: int) -> None:
         assert await source.call("lab.web_sprout", {}, about()) == "new here"
 
 
+@pytest.mark.slow
 async def test_a_server_that_died_and_came_back_is_used_again() -> None:
     async with lab() as port:
         source = McpSource(at(port, patience_ms=60_000))

@@ -17,6 +17,13 @@ from tests.tools.sources.told import about, failure_of
 
 pytestmark = pytest.mark.anyio
 
+
+@pytest.fixture(autouse=True)
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many of these servers have to be killed: nobody waits two seconds for each."""
+    monkeypatch.setattr("cloister.tools.sources.mcp.child.GRACE_SECONDS", 0.1)
+
+
 LONG = "def called(id, name): answer(id, {'content': [{'type': 'text', 'text': 'x' * 2000}]})"
 # Never answers, and says afterwards what it was told to stop.
 HANG = """

@@ -176,7 +176,7 @@ async def start(server: McpStdio, values: Mapping[str, str]) -> Child:
         stdin, drain = await loop.connect_write_pipe(_Drain, process.stdin)
         return Child(process, stdin, drain, readers[0], tuple(pipes), readers[1])
     except BaseException:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         for pipe in pipes:
             pipe.close()
