@@ -3,6 +3,7 @@ take."""
 
 import asyncio
 import os
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -12,6 +13,7 @@ from typing import Any
 
 from bench.measure import Row
 from cloister import CellLimits, Cloister, SessionLimits, Tool
+from tests.stores.pg_server import PgServer
 
 _LIMITS = SessionLimits(wall_ms=600_000, cpu_ms=600_000, max_external_calls=100_000)
 _CALLS = 200
@@ -25,21 +27,51 @@ async def rows() -> AsyncIterator[Row]:
         none = await _rate(Cloister(tools=[_look()], limits=_LIMITS, type_check="off", workers=2), 1)
         one = await _rate(_stored(folder / "one.db"), 1)
         many = await _rate(_stored(folder / "many.db"), 64)
-        yield Row("durable reads per second, one session, SQLite, FULL [% of none, at least 40]", none / one, 2.5)
+        yield Row("durable reads, one session, SQLite, FULL [rate of none / rate, at most 1 / 0.4]", none / one, 2.5)
+        paid = await _rate(_stored(folder / "paid.db", tools=[_look(once=True)]), 1)
+        # Two commits each, one before the call and one after it, and nobody to share them with.
+        yield Row("the same with writes that must not happen twice [rate of none / rate]", none / paid, 2.5)
         yield Row("the same with 64 sessions [1 / rate of one session, at most 1 / 1.5]", one / many, 1 / 1.5)
-        settled = 65 * _CALLS
+        settled = 65 * _CALLS + 65
         size = sum(os.path.getsize(folder / name) for name in ("one.db", "many.db")) / settled / 1024
         yield Row("store per settled small call, Python [KB]", size, 6.0)
         yield await _cell_overhead(folder)
         yield await _recovery(folder)
+    async for row in _against_the_rival():
+        yield row
 
 
-def _look() -> Tool:
+def _look(*, once: bool = False) -> Tool:
+    """A read; or a write that must not happen twice."""
+
     async def look(n: int) -> int:
         """Look."""
         return n
 
-    return Tool(look, side_effect="read")
+    return Tool(look, side_effect="write" if once else "read", idempotent=not once)
+
+
+async def _against_the_rival() -> AsyncIterator[Row]:
+    """64 sessions and 64 workflows, one after the other on the same server, as many programs at once as there are."""
+    server = PgServer()
+    try:
+        server.create()
+        theirs = await _rival(server.url(server.new_database()))
+        for what, once in (("reads", False), ("writes that must not happen twice", True)):
+            store = server.url(server.new_database())
+            made = Cloister(tools=[_look(once=once)], limits=_LIMITS, type_check="off", workers=64, store=store)
+            ours = await _rate(made, 64)
+            yield Row(f"64 sessions, PostgreSQL, {what} [rate of DBOS / rate, at most 1 / 3]", theirs / ours, 1 / 3)
+    finally:
+        server.close()
+
+
+async def _rival(url: str) -> float:
+    command = (sys.executable, "-m", "bench.rival", url, "64", str(_CALLS))
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    said, _ = await process.communicate()
+    assert process.returncode == 0
+    return float(said)
 
 
 def _stored(path: Path, **options: Any) -> Cloister:
@@ -51,7 +83,8 @@ async def _rate(made: Cloister, count: int) -> float:
     """Calls per second."""
     async with made as cloister:
         sessions = [await cloister.open_session(f"s{n}") for n in range(count)]
-        await sessions[0].run("await look(1)")
+        # Workers are started by then.
+        await asyncio.gather(*(session.run("await look(1)") for session in sessions))
         began = time.perf_counter()
         results = await asyncio.gather(*(session.run(_CODE) for session in sessions))
         spent = time.perf_counter() - began

@@ -1,7 +1,11 @@
-"""What every test shares: async tests, marked `anyio`, run on asyncio."""
+"""What every test shares: async tests, marked `anyio`, run on asyncio; one PostgreSQL for those that want it."""
 
 import pytest
 from hypothesis import settings
+
+from tests.stores.pg_server import start_pg_server
+
+__all__ = ["start_pg_server"]
 
 
 @pytest.fixture(scope="session")

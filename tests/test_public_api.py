@@ -46,6 +46,7 @@ NAMES = [
     "EngineUnavailable",
     "ErrorObject",
     "Event",
+    "EventRetention",
     "ExternalCallRecord",
     "Failed",
     "FileConflict",

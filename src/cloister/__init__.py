@@ -59,7 +59,7 @@ from cloister.core.errors import (
     StoreUnavailable,
     StoreUnusable,
 )
-from cloister.core.event import Event
+from cloister.core.event import Event, EventRetention
 from cloister.core.file import FileEntry, FileInfo, FileLimits, FileMatch, InitialFile, Mount
 from cloister.core.history import PastCall, PastCell, PastSnapshot
 from cloister.core.language import Language
@@ -115,6 +115,7 @@ __all__ = [
     "EngineUnavailable",
     "ErrorObject",
     "Event",
+    "EventRetention",
     "ExternalCallRecord",
     "Failed",
     "FileConflict",

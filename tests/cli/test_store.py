@@ -15,11 +15,10 @@ from cloister.stores.postgres import PostgresStore
 from cloister.stores.sqlite import SqliteStore
 from cloister.testing.stores.lab import BLOBS, blob, event, everything, one_of_each, session, write
 from tests.cli.shell import Shell
-from tests.stores.pg_server import PgServer, start_pg_server
+from tests.stores.pg_server import PgServer
 from tests.stores.sqlite_lab import HandClock, sql
 
 # A fixture is found where it is named.
-__all__ = ["start_pg_server"]
 
 
 async def _fill(store: Store) -> None:

@@ -8,6 +8,7 @@ What it was told, it says on its pipe before it goes on. It knows how far the pl
 """
 
 import asyncio
+import importlib
 import json
 import logging
 import os
@@ -22,11 +23,16 @@ import cloister.engines.quickjs
 import cloister.sessions.ledger
 import cloister.stores.sqlite
 from cloister import (
+    Approval,
     ApprovalClosed,
     CallContext,
+    CapabilityLimits,
     CellNotFound,
     Cloister,
+    CloisterError,
     Event,
+    ExternalCallRecord,
+    RunResult,
     Session,
     SessionExists,
     SessionLimits,
@@ -35,6 +41,7 @@ from cloister import (
 )
 from cloister.core.cell import CellLimits
 from cloister.core.errors import StoreError
+from cloister.core.wire import from_json
 from tests.crash.plans import FIFTY, HELD, PLANS, Script
 from tests.crash.points import Points
 from tests.sessions.files.programs import through_load
@@ -72,13 +79,15 @@ class Host:
             await asyncio.sleep(0.001)
             return f"paid {n}"
 
-        @tool(side_effect="write", idempotent=False)
+        @tool(side_effect="write", idempotent=False, limits=CapabilityLimits(timeout_ms=120_000))
         async def slow(n: int, ctx: CallContext) -> str:
             """Once, and so slowly that its program sleeps meanwhile."""
             await asyncio.sleep(0.02)
             effect("slow", n, ctx)
             self.ack("effect", n=n)
-            await asyncio.sleep(float(self.orders.get("CRASH_SLOW", "0.03")))
+            await asyncio.sleep(0.03)
+            while "CRASH_HOLD" in self.orders and not os.path.exists(f"{self.directory}/go"):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
             return f"paid {n}"
 
         @tool(side_effect="write", idempotent=False)
@@ -123,7 +132,8 @@ class Host:
             cloister.sessions.ledger.Ledger.__init__.__defaults__ = (int(lease),)
         made = Cloister(
             tools=self.tools(),
-            store=f"sqlite://{self.directory}/store.db?synchronous={self.orders.get('CRASH_SYNC', 'full')}",
+            store=self.orders.get("CRASH_STORE")
+            or f"sqlite://{self.directory}/store.db?synchronous={self.orders.get('CRASH_SYNC', 'full')}",
             cells=CellLimits(hibernate_after_ms=15),
             on_event=self.heard,
             workers=2,
@@ -146,7 +156,8 @@ class Host:
 
     async def session(self, host: Cloister, session_id: str, script: Script) -> None:
         try:
-            session = await host.open_session(session_id, language=script.language)
+            wait_ms = int(self.orders.get("CRASH_WAIT_MS", "0"))
+            session = await host.open_session(session_id, language=script.language, wait_ms=wait_ms)
         except SessionExists as refusal:
             self.ack("refused", session=session_id, message=str(refusal))
             return
@@ -241,8 +252,19 @@ def _serve(directory: str, ack_fd: int, orders: Mapping[str, str]) -> int:
     return 0
 
 
+def _warm_up() -> None:
+    """What a host would import and make when it first needs it: half of what a short life takes."""
+    importlib.import_module("jsonschema_rs")
+    for kind in (RunResult, Approval, SessionLimits, ExternalCallRecord):
+        try:
+            from_json(kind, {})
+        except CloisterError:
+            pass
+
+
 def _nursery(fd: int) -> None:
     """One at a time: a request with the pipe's end, its process id, and how it ended once it has."""
+    _warm_up()
     with socket.socket(fileno=fd) as wire:
         while True:
             said, fds, _, _ = socket.recv_fds(wire, 1 << 16, 1)

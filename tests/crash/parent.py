@@ -23,6 +23,7 @@ from cloister.core.call import CallStatus
 from cloister.ports.clock import SystemClock
 from cloister.ports.journal import Entry
 from cloister.ports.rows import ApprovalRow, CellRow, EventRow, SessionRow, ValueRow
+from cloister.ports.store import Store
 from cloister.sessions.replay import replay_cell
 from cloister.stores.sqlite import SqliteStore
 from tests.crash.plans import FIFTY, PLANS
@@ -143,20 +144,7 @@ def _copy(database: Path) -> Path:
 
 async def _look(path: Path) -> Kept:
     async with SqliteStore(path, clock=SystemClock()) as store:
-        sessions = {row.id: row for row in await store.sessions()}
-        cells = {row.id: row for row in await store.cells()}
-        calls: dict[str, Entry] = {}
-        for cell_id in cells:
-            calls |= {entry.intent.key: entry for entry in await store.calls(cell_id)}
-        approvals = {row.id: row for row in await store.approvals(limit=100_000)}
-        events = {row.seq: row for row in await store.events(limit=1_000_000)}
-        values = {(row.session_id, row.key): row for name in sessions for row in await store.values(name)}
-        files = {
-            (row.session_id, row.path): await store.blob(row.blob) or b""
-            for name in sessions
-            for row in await store.files(name)
-        }
-        return Kept(sessions, cells, calls, approvals, events, values, files, await _findings(store))
+        return await look_into(store)
 
 
 async def replay_all(path: Path) -> list[ReplayReport]:
@@ -169,7 +157,24 @@ async def replay_all(path: Path) -> list[ReplayReport]:
         await room.close()
 
 
-async def _findings(store: SqliteStore) -> list[str]:
+async def look_into(store: Store) -> Kept:
+    sessions = {row.id: row for row in await store.sessions()}
+    cells = {row.id: row for row in await store.cells()}
+    calls: dict[str, Entry] = {}
+    for cell_id in cells:
+        calls |= {entry.intent.key: entry for entry in await store.calls(cell_id)}
+    approvals = {row.id: row for row in await store.approvals(limit=100_000)}
+    events = {row.seq: row for row in await store.events(limit=1_000_000)}
+    values = {(row.session_id, row.key): row for name in sessions for row in await store.values(name)}
+    files = {
+        (row.session_id, row.path): await store.blob(row.blob) or b""
+        for name in sessions
+        for row in await store.files(name)
+    }
+    return Kept(sessions, cells, calls, approvals, events, values, files, await _findings(store))
+
+
+async def _findings(store: Store) -> list[str]:
     # Without any blob, `check` takes those that refer to none for those that refer to one: see `test_findings`.
     return [said for said in await store.check() if not said.endswith("refers to blob None, which is not there")]
 

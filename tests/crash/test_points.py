@@ -14,6 +14,8 @@ POINTS = [
     *(f"{when}:{what}" for what in _WRITTEN.split() for when in ("before", "committed", "after", "stall")),
     *(f"{when}:{what}" for what in "tool dispatch dump resume end claim".split() for when in ("before", "after")),
 ]
+# Of each plan, at the least.
+KILLS = 22
 # So that what a recovered cell has come to must outlive the host that finished it.
 _SECOND = "after:read:1"
 
@@ -23,10 +25,17 @@ def test_a_host_killed_at_one_point_after_the_other_comes_to_the_same_end(
     nursery: Nursery, course: Callable[[str], Course], tmp_path: Path, plan: str
 ) -> None:
     rng, known = random.Random(plan), course(plan)
-    # Near the beginning of each life: the further the plan is, the fewer of them are left.
-    chosen = [point for point in rng.choices(sorted(known.points), k=9) if not point.endswith(("session", "claim"))]
+    # Near the beginning of each life, so that they are come to.
+    names = [point for point in sorted(known.points) if not point.endswith(("session", "claim"))]
+    chosen = rng.sample(names, len(names))
     points = [f"{point}:{rng.randint(1, min(known.points[point], 4))}" for point in chosen]
-    kill_at_points(Trial(nursery, plan, tmp_path / "trial"), known, points)
+    killed = again = 0
+    while killed < KILLS:
+        # The further a plan is, the fewer of its points are left: each trial begins where the last one did not come to.
+        trial = Trial(nursery, plan, tmp_path / f"{again}")
+        kill_at_points(trial, known, points[: KILLS - killed])
+        points = points[len(trial.lives) :] or points
+        killed, again = killed + trial.kills, again + 1
 
 
 @pytest.mark.slow

@@ -1,19 +1,24 @@
 """Two hosts on one store: a session has one owner, and one that lost it changes nothing any more."""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.crash.parent import ROOT, environment, look
+from cloister.app.address import make_store
+from cloister.ports.clock import SystemClock
+from tests.crash.parent import ROOT, Kept, environment, look_into
+from tests.crash.parent import look as look_at
+from tests.stores.pg_server import PgServer
 
 LEASE_MS = 4_000
 
@@ -60,58 +65,86 @@ class Peer:
         self._pipe.close()
 
 
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    return tmp_path / "trial"
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where hosts meet: a folder for their effects, and a store."""
+
+    directory: Path
+    store: str
+
+    def peer(self, **orders: str) -> Peer:
+        return Peer(self.directory, CRASH_STORE=self.store, **orders)
+
+    def let_go(self) -> None:
+        """The slow calls end."""
+        (self.directory / "go").touch()
+
+    def look(self) -> Kept:
+        async def look() -> Kept:
+            made = make_store(self.store, SystemClock())
+            assert made is not None
+            async with made as store:
+                return await look_into(store)
+
+        return asyncio.run(look()) if self.store.startswith("postgresql") else look_at(self.directory / "store.db")
+
+    def effects(self) -> Counter[tuple[str, str]]:
+        lines = [line.split() for line in (self.directory / "effects").read_text().splitlines()]
+        return Counter((name, n) for name, n, _, _ in lines if name != "put")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    directory = tmp_path / "trial"
+    if request.param == "sqlite":
+        return Place(directory, f"sqlite://{directory}/store.db")
+    server: PgServer = request.getfixturevalue("pg_server")
+    return Place(directory, server.url(server.new_database()))
 
 
 @pytest.fixture
-def busy(directory: Path) -> Iterator[Peer]:
+def busy(place: Place) -> Iterator[Peer]:
     """A host whose two cells are in the middle of slow calls, that have had their effect."""
-    peer = Peer(directory, CRASH_SLOW="2.5")
+    peer = place.peer(CRASH_HOLD="until it is let go")
     peer.until("effect", times=2)
     yield peer
     peer.close()
 
 
-def _effects(directory: Path) -> Counter[tuple[str, str]]:
-    lines = [line.split() for line in (directory / "effects").read_text().splitlines()]
-    return Counter((name, n) for name, n, _, _ in lines if name != "put")
-
-
-def test_a_session_is_not_opened_while_another_host_has_it(directory: Path, busy: Peer) -> None:
-    second = Peer(directory)
+def test_a_session_is_not_opened_while_another_host_has_it(place: Place, busy: Peer) -> None:
+    second = place.peer()
     try:
         assert second.finish() == 0
         assert second.until("opened")["elsewhere"] == ["held"]
         assert "another process" in second.until("refused")["message"]
+        place.let_go()
         assert busy.finish() == 0
         # The first was not disturbed.
         assert busy.until("final")["state"]["held"]["cells"][-1][1] == ["paid 300", "paid 301", "paid 302", "paid 320"]
-        assert set(_effects(directory).values()) == {1}
+        assert set(place.effects().values()) == {1}
     finally:
         second.close()
 
 
-def test_a_host_that_was_killed_is_followed_at_once(directory: Path, busy: Peer) -> None:
+def test_a_host_that_was_killed_is_followed_at_once(place: Place, busy: Peer) -> None:
     busy.kill()
-    second = Peer(directory)
+    second = place.peer()
     try:
         assert second.finish() == 0
         assert second.until("opened")["elsewhere"] == []
         cells = second.until("final")["state"]["held"]["cells"]
         assert cells[1][1] == ["paid 300", "!OUTCOME_UNKNOWN 301", "paid 302"]
         assert cells[2][1] == ["put 310", "!OUTCOME_UNKNOWN 311"]
-        assert set(_effects(directory).values()) == {1}
-        assert look(directory / "store.db").findings == []
+        assert set(place.effects().values()) == {1}
+        assert place.look().findings == []
     finally:
         second.close()
 
 
-def test_a_host_that_was_killed_and_not_reaped_is_followed_at_once(directory: Path, busy: Peer) -> None:
+def test_a_host_that_was_killed_and_not_reaped_is_followed_at_once(place: Place, busy: Peer) -> None:
     os.kill(busy.process.pid, signal.SIGKILL)
     os.waitid(os.P_PID, busy.process.pid, os.WEXITED | os.WNOWAIT)
-    second = Peer(directory)
+    second = place.peer()
     try:
         second.finish()
         assert second.until("opened")["elsewhere"] == []
@@ -119,28 +152,38 @@ def test_a_host_that_was_killed_and_not_reaped_is_followed_at_once(directory: Pa
         second.close()
 
 
-def test_a_frozen_host_loses_its_sessions_with_its_lease_and_cannot_change_them(directory: Path, busy: Peer) -> None:
-    busy.process.send_signal(signal.SIGSTOP)
-    frozen = time.monotonic()
-    early = Peer(directory)
-    late: Peer | None = None
+def test_a_host_that_waits_goes_on_with_what_one_had_that_was_killed(place: Place, busy: Peer) -> None:
+    second = place.peer(CRASH_WAIT_MS="60000")
     try:
-        assert early.finish() == 0
-        assert early.until("opened")["elsewhere"] == ["held"]
-        # Time itself is what is waited for.
-        time.sleep(max(0.0, LEASE_MS / 1000 + 0.2 - (time.monotonic() - frozen)))
-        late = Peer(directory)
-        assert late.finish() == 0
-        assert late.until("opened")["elsewhere"] == []
-        cells = late.until("final")["state"]["held"]["cells"]
+        assert second.until("opened")["elsewhere"] == ["held"]
+        busy.kill()
+        assert second.finish() == 0
+        assert second.all("refused") == []
+        cells = second.until("final")["state"]["held"]["cells"]
         assert cells[1][1] == ["paid 300", "!OUTCOME_UNKNOWN 301", "paid 302"]
-        before = look(directory / "store.db")
+        assert set(place.effects().values()) == {1}
+        assert place.look().findings == []
+    finally:
+        second.close()
+
+
+def test_a_frozen_host_loses_its_sessions_with_its_lease_and_cannot_change_them(place: Place, busy: Peer) -> None:
+    second = place.peer(CRASH_WAIT_MS="60000")
+    try:
+        assert second.until("opened")["elsewhere"] == ["held"]
+        busy.process.send_signal(signal.SIGSTOP)
+        # Not before its time is over: until then it could go on.
+        assert second.finish() == 0
+        cells = second.until("final")["state"]["held"]["cells"]
+        assert cells[1][1] == ["paid 300", "!OUTCOME_UNKNOWN 301", "paid 302"]
+        before = place.look()
 
         busy.process.send_signal(signal.SIGCONT)
+        place.let_go()
         busy.finish()
         # How its cells ended is in `test_findings`: what it must not do is change anything.
         assert {one["result"] for one in busy.all("end")[1:]} <= {None}, busy.all("end")
-        after = look(directory / "store.db")
+        after = place.look()
         assert after.findings == []
         assert (after.cells, after.calls, after.values, after.approvals) == (
             before.cells,
@@ -149,8 +192,6 @@ def test_a_frozen_host_loses_its_sessions_with_its_lease_and_cannot_change_them(
             before.approvals,
         )
         assert after.events == before.events
-        assert set(_effects(directory).values()) == {1}
+        assert set(place.effects().values()) == {1}
     finally:
-        early.close()
-        if late is not None:
-            late.close()
+        second.close()

@@ -405,19 +405,3 @@ def test_durability_without_a_store_is_refused() -> None:
         Cloister(durability="call")
     with pytest.raises(InvalidInput, match="'none', 'cell' or 'call'"):
         Cloister(durability="always")
-
-
-async def test_cell_durability_keeps_what_a_cell_left_and_not_what_it_waits_for(world: World) -> None:
-    async with world.open(durability="cell") as cloister:
-        session = await cloister.open_session("s")
-        await session.run("x = 1")
-        seen = await session.exec("x = 2\nawait look(1)", yield_ms=0)
-        await world.entered.wait()
-        found = await world.died()
-        world.let_go.set()
-        async with world.open(found) as other:
-            (cell,) = (await other.recovery_report()).cells
-            assert (cell.cell_id, cell.outcome) == (seen.cell_id, "begins")
-            again = await other.open_session("s")
-            assert (await ended(again, seen.cell_id)).result == "looked 1"
-            assert (await again.run("x")).result == 2

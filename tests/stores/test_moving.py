@@ -34,10 +34,9 @@ from cloister.testing.stores.lab import (
     session,
     write,
 )
-from tests.stores.pg_server import PgServer, start_pg_server
+from tests.stores.pg_server import PgServer
 
 # A fixture is found where it is named.
-__all__ = ["start_pg_server"]
 
 pytestmark = pytest.mark.anyio
 KEY = b"k" * 32

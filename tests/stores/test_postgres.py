@@ -22,12 +22,11 @@ from cloister.stores.postgres.statements import write_lock
 from cloister.testing.stores import ALL, Behaviour, StoreLab
 from cloister.testing.stores.history import Step, compare, histories
 from cloister.testing.stores.lab import HARD, cell, event, file, intent, name_of, same, session, settlement, value
-from tests.stores.pg_server import PgServer, start_pg_server
+from tests.stores.pg_server import PgServer
 from tests.stores.postgres_lab import MovedClock, Place, until
 from tests.stores.postgres_proxy import proxy_to
 
 # A fixture is found where it is named.
-__all__ = ["start_pg_server"]
 
 pytestmark = pytest.mark.anyio
 T = TypeVar("T")

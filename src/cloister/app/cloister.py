@@ -1,22 +1,31 @@
 """Cloister: the object a host holds. Opens sessions, restores them, closes everything behind it."""
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from cloister.app import options as given
 from cloister.app.address import make_store
 from cloister.app.engines import EngineRoom, engine_version
 from cloister.app.keys import Keys
-from cloister.app.recovery import Recovery, RecoveryReport
+from cloister.app.recovery import RecoveredCell, Recovery, RecoveryReport
 from cloister.app.runtime import LanguageRuntime
 from cloister.app.terms import Terms, check_cells, check_limits, parse_type_check
+from cloister.app.upkeep import Upkeep
 from cloister.cells.supervisor import Supervisor
 from cloister.core.approval import Approval, Approver, Decided
-from cloister.core.capability import Capability
 from cloister.core.cell import CellLimits
-from cloister.core.durability import Durability, parse_durability
-from cloister.core.errors import CloisterError, InvalidInput, SessionExists, SessionNotFound, SnapshotError
+from cloister.core.durability import Durability
+from cloister.core.errors import (
+    CellNotFound,
+    CloisterError,
+    InvalidInput,
+    SessionExists,
+    SessionNotFound,
+    SnapshotError,
+)
+from cloister.core.event import EventRetention
 from cloister.core.file import FileLimits
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.language import Language, parse_language
@@ -24,9 +33,7 @@ from cloister.core.limits import SessionLimits
 from cloister.core.replay import ReplayReport
 from cloister.core.run import RunResult
 from cloister.core.session import SessionMeta
-from cloister.core.wire import from_json
 from cloister.gate import ApprovalDesk, Hooks, Policy, Wiring
-from cloister.gate.question import Question
 from cloister.gate.secrets import MemorySecrets
 from cloister.ports.clock import Clock, SystemClock
 from cloister.ports.engine import TypeCheck
@@ -34,20 +41,19 @@ from cloister.ports.keys import Purpose
 from cloister.ports.rows import Batch, Put, SessionRow
 from cloister.sessions.belongings import Belongings
 from cloister.sessions.envelope import Envelope, unseal
-from cloister.sessions.events import EventListener, Events
+from cloister.sessions.events import EventListener, Events, EventStream
 from cloister.sessions.files import check_file_limits, parse_files
 from cloister.sessions.grounds import Grounds, SessionOptions
 from cloister.sessions.journal import StoreJournal
 from cloister.sessions.ledger import Ledger
-from cloister.sessions.questions import approval_row
+from cloister.sessions.questions import QuestionBook
 from cloister.sessions.replay import replay_cell
 from cloister.sessions.session import Session
+from cloister.sessions.tail import EventTail
 from cloister.sessions.vault import Vault
 from cloister.stores.memory import MemoryJournal
 from cloister.tools.catalog import CatalogCache
 from cloister.tools.registry import ToolRegistry
-
-_RECORDS = 100_000
 
 
 class Cloister:
@@ -64,7 +70,8 @@ class Cloister:
     approval_ttl_ms: how long a question stays open. hooks: see `Hook`. secrets: what programs may use and never see.
     on_event: hears of what happens in all sessions; called on the event loop, so it must be quick. cells: how many
     there may be, how long they may take and how much of their output is told; see `CellLimits`. files: how many and how
-    large they may be in a session; see `FileLimits`.
+    large they may be in a session; see `FileLimits`. store: where sessions are written down; durability: how much of
+    them; event_retention: for how long their events.
     """
 
     def __init__(
@@ -89,29 +96,27 @@ class Cloister:
         store: object = "memory:",
         durability: str | Durability | None = None,
         files: FileLimits | None = None,
+        event_retention: EventRetention | None = None,
     ) -> None:
         self._tools = ToolRegistry(tools)
         self._policy = Policy(overrides=approvals, deny=deny)
-        self._policy.check(_by_name(self._tools))
+        self._policy.check(given.by_name(self._tools))
         self._hooks = Hooks.parse(hooks)
         self._secrets = MemorySecrets.parse(secrets or {})
         self._limits = check_limits(limits) or SessionLimits()
         self._type_check = parse_type_check(type_check)
-        if workers is not None and (type(workers) is not int or workers < 1):
-            raise InvalidInput(f"workers must be a whole number of at least 1, not {workers!r}")
+        given.check_workers(workers)
         self._clock = clock or SystemClock()
         self._ids = IdSource(self._clock.now_ms)
         made = make_store(store, self._clock)
-        level = parse_durability(durability) if durability is not None else Durability.CALL
-        if made is None and durability is not None and level is not Durability.NONE:
-            raise InvalidInput(
-                f"durability={str(level)!r} needs a store that outlives the process", hint="give store='sqlite:///...'"
-            )
+        level = given.level_for(durability, made) or Durability.CALL
         self._durability = level if made is not None else Durability.NONE
+        self._retention = given.check_retention(event_retention, made)
         self._ledger = Ledger(made, level, self._clock, self._ids) if made is not None else None
         event_log = self._ledger.event_log() if self._ledger is not None else None
         self._events = Events(self._clock, on_event, event_log)
         emit, heard = self._events.emit, self._events.heard
+        self._questions = QuestionBook(self._ledger)
         self._desk = ApprovalDesk(
             self._clock,
             self._ids,
@@ -119,17 +124,21 @@ class Cloister:
             ttl_ms=approval_ttl_ms,
             emit=emit,
             heard=heard,
-            record=self._record_question if self._ledger is not None else None,
+            record=self._questions.record,
         )
         journal = StoreJournal(self._ledger.store, self._ledger.ink) if self._ledger is not None else MemoryJournal()
         self._wiring = Wiring(self._clock, self._ids, self._desk, journal, emit, heard)
-        # The last writes of questions, for whoever must know that they are safe.
-        self._records: dict[str, Awaitable[object]] = {}
+        # For sessions whose calls are not written down.
+        self._light_wiring = given.without_journal(self._wiring)
+        self._journaled = Durability.CALL if self._ledger is not None else Durability.NONE
         self._keys = Keys(Purpose.SNAPSHOT, snapshot_key)
         self._vault = Vault(Keys(Purpose.SECRET, secret_key))
-        self._recovery = None
+        self._recovery: Recovery | None = None
+        self._upkeep: Upkeep | None = None
         if self._ledger is not None:
-            self._recovery = Recovery(self._ledger, self._desk, self._tools, self._revive, self._vault)
+            self._recovery = Recovery(
+                self._ledger, self._desk, self._tools, self._events, self._clock, self._revive, self._vault
+            )
         self._file_limits = check_file_limits(files)
         self._supervisor = Supervisor(check_cells(cells), self._clock)
         self._catalogs = CatalogCache()
@@ -142,11 +151,13 @@ class Cloister:
         if self._entered:
             raise CloisterError("a Cloister is entered once; make another")
         self._entered = True
-        if self._ledger is not None:
+        if self._ledger is not None and self._recovery is not None:
             await self._ledger.open()
             try:
-                assert self._recovery is not None
+                self._events.last = await self._ledger.store.last_event()
                 await self._recovery.run()
+                self._upkeep = Upkeep(self._ledger, self._recovery, self._retention, self._clock)
+                self._upkeep.start()
             except BaseException:
                 await self.__aexit__()
                 raise
@@ -154,6 +165,8 @@ class Cloister:
 
     async def __aexit__(self, *exc: object) -> None:
         self._left = True
+        if self._upkeep is not None:
+            await self._upkeep.close()
         try:
             await self._supervisor.shut_down()
             if self._ledger is not None:
@@ -163,6 +176,7 @@ class Cloister:
             for session in list(self._sessions.values()):
                 await session.close()
         finally:
+            self._events.close_all()
             await self._desk.close()
             await self._room.close()
             if self._ledger is not None:
@@ -187,22 +201,28 @@ class Cloister:
         secrets: Mapping[str, object] | None = None,
         files: Mapping[str, object] | None = None,
         mounts: Mapping[str, object] | None = None,
+        durability: str | Durability | None = None,
+        wait_ms: int = 0,
     ) -> Session:
-        """A new, empty session. An id that is in use is refused.
+        """A new, empty session; or, in a store, the one of that id that is there. An id that is in use is refused.
 
         `approvals` and `deny` can only tighten what the runtime and the tools themselves say; `hooks` come after the
         runtime's; `secrets` come before those of the runtime with the same names. `files` are what a new session begins
-        with, as text, bytes or `InitialFile`; `mounts` are real directories among its files: see `Mount`.
+        with, as text, bytes or `InitialFile`; `mounts` are real directories among its files: see `Mount`. `durability`
+        is the runtime's unless it is given. `wait_ms`: how long to wait for a session that is open in another process.
         """
         own, initial = list(tools), parse_files(files)
         terms = Terms.parse(own, approvals, deny, hooks, secrets, mounts)
+        wait_ms = given.check_wait(wait_ms)
+        level = given.level_for(durability, self._ledger and self._ledger.store)
         if self._recovery is not None:
             checked = check_session_id(session_id)
-            if (waiting := self._recovery.going(checked, terms)) is not None:
+            if (waiting := await self._recovery.going(checked, terms)) is not None:
                 return waiting
             self._free_id(checked)
-            if (session := await self._recovery.reopen(checked, language, limits, own, terms)) is not None:
-                return session
+            bounds = check_limits(limits)
+            if reopened := await self._recovery.reopen(checked, language, bounds, own, terms, level, wait_ms):
+                return reopened
         options = SessionOptions(
             id=self._free_id(session_id),
             language=parse_language(language),
@@ -210,7 +230,7 @@ class Cloister:
             type_check=self._type_check if type_check is None else parse_type_check(type_check),
             title=title,
             labels=dict(labels or {}),
-            durability=self._durability,
+            durability=level or self._durability,
             files=initial,
         )
         return await self._add(options, own, None, terms)
@@ -256,14 +276,11 @@ class Cloister:
             envelope = unseal(snapshot, self._keys.ring_now())
         except SnapshotError:
             return False
-        known = self._tools.digests()
         original = self._sessions.get(envelope.session_id)
-        if tools is not None:
-            known |= ToolRegistry(tools).digests()
-        elif original is not None:
-            known |= original.tools.digests()
+        if tools is None:
+            tools = original.tools if original is not None else ()
         try:
-            envelope.check_capabilities(known)
+            envelope.check_capabilities(self._tools.digests() | ToolRegistry(tools).digests())
         except SnapshotError:
             return False
         return envelope.engine_version == engine_version(envelope.language)
@@ -291,7 +308,8 @@ class Cloister:
         session = self.find(session_id)
         if session is not None:
             await session.close()
-        if self._ledger is not None:
+        if self._ledger is not None and self._recovery is not None:
+            self._recovery.forget(session_id)
             return await self._ledger.destroy(session_id) or session is not None
         return session is not None
 
@@ -318,14 +336,14 @@ class Cloister:
         The program goes on with `await session.resume(approval.cell_id)`.
         """
         decided = self._desk.decide(approval_id, decision, message=message, rule=rule)
-        await self._recorded([decided.id])
+        await self._questions.recorded([decided.id])
         return decided
 
     async def decide_many(self, decisions: Iterable[Mapping[str, Any]]) -> list[Decided]:
         """Answer several: `{"id", "decision", "message"?, "rule"?}` each. Every one is decided, or refused, by itself;
         what became of it is in the same place of the answer."""
         decided = self._desk.decide_many(decisions)
-        await self._recorded([one.id for one in decided if one.ok])
+        await self._questions.recorded([one.id for one in decided if one.ok])
         return decided
 
     @staticmethod
@@ -369,40 +387,30 @@ class Cloister:
         return checked
 
     async def recovery_report(self) -> RecoveryReport:
-        """What was found in the store when this host opened it, and what became of it."""
+        """What this host has found in the store, when it opened and since then, and what became of it."""
         return self._recovery.report if self._recovery is not None else RecoveryReport()
+
+    async def abandon(self, held: str) -> list[RecoveredCell]:
+        """Give up what `recovery_report()` says is held: the cells of that session, or the cell of that id. They fail
+        and say why, and the session can be opened. Raises `CellNotFound` if nothing of that id is held."""
+        if self._recovery is None:
+            raise CellNotFound(f"no session or cell {held!r} is held here: there is no store")
+        return await self._recovery.abandon(held)
+
+    def events(self, *, since: int | None = None) -> EventTail | EventStream:
+        """What happens in all sessions from now on: `async for event in cloister.events()`. With a store that is what
+        all its hosts write down; with `since`, what happened after the event of that number comes first."""
+        if self._ledger is None:
+            if since is not None:
+                raise InvalidInput("events of before are kept in a store", hint="give a store to the Cloister")
+            return self._events.subscribe_to_all()
+        return self._ledger.tail(self._events.last if since is None else given.check_since(since))
 
     async def _revive(
         self, row: SessionRow, tools: list[object], terms: Terms, limits: SessionLimits | None
     ) -> Session:
         """A session as it was written down."""
-        doc = row.doc
-        options = SessionOptions(
-            id=row.id,
-            language=parse_language(doc["language"]),
-            limits=from_json(SessionLimits, doc["limits"]).narrowed_by(limits),
-            type_check=TypeCheck(doc["type_check"]),
-            title=doc["title"],
-            labels=doc["labels"],
-            durability=Durability(doc["durability"]),
-        )
-        return await self._add(options, tools, None, terms, row)
-
-    def _record_question(self, question: Question) -> None:
-        assert self._ledger is not None
-        row, fence = approval_row(question), self._ledger.fences.get(question.approval.session_id)
-        if fence is None or self._ledger.leaving:
-            return
-        self._records[row.id] = self._ledger.ink.write(question.approval.session_id, Put(row))
-        while len(self._records) > _RECORDS:
-            del self._records[next(iter(self._records))]
-
-    async def _recorded(self, approval_ids: Sequence[str]) -> None:
-        """Returns when what was decided is safe."""
-        for approval_id in approval_ids:
-            written = self._records.pop(approval_id, None)
-            if written is not None:
-                await written
+        return await self._add(given.options_of(row, limits), tools, None, terms, row)
 
     async def _add(
         self,
@@ -414,7 +422,7 @@ class Cloister:
     ) -> Session:
         registry = ToolRegistry([*self._tools, *tools])
         # A tool that cannot be described is refused now, not in the middle of a run.
-        capabilities = _by_name(registry)
+        capabilities = given.by_name(registry)
         terms.policy.check(capabilities)
         policy = terms.policy.over(self._policy)
         policy.check(capabilities)
@@ -425,7 +433,7 @@ class Cloister:
             secrets=self._secrets,
             own_secrets=terms.secrets,
             vault=self._vault,
-            wiring=self._wiring,
+            wiring=self._wiring if options.durability is self._journaled else self._light_wiring,
             catalogs=self._catalogs,
             snapshot_keys=self._keys,
             supervisor=self._supervisor,
@@ -443,14 +451,16 @@ class Cloister:
             seats,
             origin=origin,
             kept=kept,
-            fork=partial(self._fork, grounds),
+            fork=partial(self._fork, grounds, options.durability),
             on_close=self._forget,
         )
         if origin is not None:
             session.check_origin(origin)
         return await self._register(session, options, kept)
 
-    async def _fork(self, grounds: Grounds, origin: Envelope, session_id: str | None, parent: Belongings) -> Session:
+    async def _fork(
+        self, grounds: Grounds, level: Durability, origin: Envelope, session_id: str | None, parent: Belongings
+    ) -> Session:
         options = SessionOptions(
             id=self._free_id(self._ids.new("ses_") if session_id is None else session_id),
             language=origin.language,
@@ -458,11 +468,11 @@ class Cloister:
             type_check=self._type_check,
             title=origin.title,
             labels=origin.labels,
-            durability=self._durability,
+            durability=level,
         )
         # A tool that is registered with one of them is not registered with the other.
         grounds = replace(grounds, tools=ToolRegistry(grounds.tools))
-        fork = partial(self._fork, grounds)
+        fork = partial(self._fork, grounds, level)
         seats = await self._room.seats(options.language)
         session = Session(options, grounds, seats, origin=origin, fork=fork, parent=parent, on_close=self._forget)
         return await self._register(session, options, None)
@@ -488,7 +498,3 @@ class Cloister:
             await self._ledger.store.write(Batch((Put(row),), self._ledger.fences.get(session.id)))
         elif not await self._ledger.enter(session.id, session.first_writes()):
             raise SessionExists(f"session {session.id!r} is open in another process")
-
-
-def _by_name(tools: ToolRegistry) -> dict[str, Capability]:
-    return {tool.full_name: tool.capability for tool in tools}

@@ -12,6 +12,8 @@ from cloister.cli.checkup import Checkup, LanguageCheck, examine
 from cloister.cli.exits import FAILED, OK
 from cloister.cli.interrupt import run_interruptibly
 from cloister.cli.options import AsJson
+from cloister.cli.stock import Stock, in_words, take_stock
+from cloister.cli.store import StoreUrl
 from cloister.cli.terminal import console, one_json_object, safe
 
 if TYPE_CHECKING:
@@ -36,12 +38,13 @@ class Problem:
     hint: str
 
 
-def doctor(*, as_json: AsJson = False) -> int:
+def doctor(*, store: StoreUrl = None, as_json: AsJson = False) -> int:
     """Look whether programs can run here, and how well they are sealed."""
     from cloister import __version__
 
     found = run_interruptibly(examine())
-    problems = _problems(found)
+    stock = run_interruptibly(take_stock(store))
+    problems = [*_problems(found), *_of_the_store(stock)]
     healthy = not any(problem.severity == "error" for problem in problems)
     if as_json:
         report = {
@@ -50,6 +53,7 @@ def doctor(*, as_json: AsJson = False) -> int:
             "python": platform.python_version(),
             "platform": platform.platform(),
             **asdict(found),
+            "store": asdict(stock),
             "problems": [asdict(problem) for problem in problems],
         }
         with one_json_object() as write:
@@ -61,6 +65,9 @@ def doctor(*, as_json: AsJson = False) -> int:
         _print_confinement(screen, found)
         _print_directories(screen, found)
         _print_keys(screen, found)
+        _heading(screen, "Store")
+        sound = stock.error is None and stock.schema == stock.newest_schema
+        _row(screen, sound, "sessions", in_words(stock), missing="warn")
         _print_problems(screen, problems)
     return OK if healthy else FAILED
 
@@ -88,6 +95,16 @@ def _problems(found: Checkup) -> list[Problem]:
         if key.error is not None:
             problems.append(Problem("warning", key.error, key.hint or "look at where the key comes from"))
     return problems
+
+
+def _of_the_store(stock: Stock) -> list[Problem]:
+    if stock.error is not None:
+        return [Problem("warning", stock.error, "name another with --store, or put it right: `cloister store check`")]
+    if stock.schema is not None and stock.newest_schema is not None and stock.schema < stock.newest_schema:
+        return [
+            Problem("warning", in_words(stock), "opening it brings it up to date; so does `cloister store migrate`")
+        ]
+    return []
 
 
 def _print_languages(screen: "Console", found: Checkup) -> None:

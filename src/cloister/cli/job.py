@@ -5,12 +5,21 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cloister.cli.failures import UsageError
 from cloister.cli.imports import import_tools
-from cloister.cli.options import DEFAULT_CALLS, CallOptions, GrantOptions, ProgramOptions
+from cloister.cli.options import (
+    DEFAULT_CALLS,
+    DEFAULT_KEEP,
+    CallOptions,
+    GrantOptions,
+    KeepOptions,
+    ProgramOptions,
+)
 from cloister.cli.secrets import check_tools, parse_secrets
 from cloister.cli.source import Source, read_source
 from cloister.core.approval import Approver
 from cloister.core.cell import CellLimits
+from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 from cloister.ports.secrets import Secret
 from cloister.sessions import Session
@@ -36,6 +45,7 @@ class Terms:
         approver: Approver | None = None,
         on_event: EventListener | None = None,
         cells: CellLimits | None = None,
+        keep: KeepOptions = DEFAULT_KEEP,
     ) -> "Cloister":
         """A runtime of its own, to be entered."""
         from cloister.app import Cloister
@@ -51,6 +61,7 @@ class Terms:
             secrets=self.secrets,
             on_event=on_event,
             cells=cells,
+            store=keep.place(),
         )
 
 
@@ -62,11 +73,25 @@ class Job:
 
     @asynccontextmanager
     async def session(
-        self, approver: Approver | None = None, on_event: EventListener | None = None
+        self,
+        approver: Approver | None = None,
+        on_event: EventListener | None = None,
+        keep: KeepOptions = DEFAULT_KEEP,
     ) -> AsyncGenerator[Session, None]:
-        """A session of its own in a runtime of its own."""
-        async with self.terms.cloister(approver, on_event) as cloister:
-            yield await cloister.open_session(language=self.source.language)
+        """A session in a runtime of its own."""
+        async with self.terms.cloister(approver, on_event, keep=keep) as cloister:
+            yield await open_session(cloister, keep.session or "default", self.source.language)
+
+
+async def open_session(cloister: "Cloister", session_id: str, language: Language) -> Session:
+    """One that is written down has its language already."""
+    session = await cloister.open_session(session_id, language=language)
+    if session.language is not language:
+        raise UsageError(
+            f"session {session_id!r} speaks {session.language}, not {language}",
+            f"give --language {session.language}, or name another session",
+        )
+    return session
 
 
 def read_job(

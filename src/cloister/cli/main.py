@@ -39,6 +39,7 @@ Examples:
   cloister run sum.ts --input 'items=[1, 2, 3]' --timeout-ms 2000
   cloister run refunds.py --tools shop --approve deny
   cloister run fetch.py --tools web --secret TOKEN=http_get
+  cloister run -e "total = 40" --session sums; cloister run -e "total + 2" --session sums
   echo "6 * 7" | cloister run - --json
 
 {HELP}"""
@@ -54,6 +55,7 @@ Commands: :cells :calls :tools :values :approve :wait :stop :snapshot :fork :ses
 Examples:
   cloister repl --tools shop
   cloister repl --language typescript --memory-mb 128
+  cloister repl --session notes
   printf 'x = 20\\nx + 1\\n' | cloister repl
 
 Exit codes: 0 at the end, even if cells failed; 2 the command is wrong, or, without a terminal, a :command was;
@@ -72,7 +74,8 @@ Exit codes: 0 no errors, 2 the command or its input is wrong, 3 errors were foun
 _DOCTOR = """\
 Look whether programs can run here, and how well they are sealed.
 
-Starts a worker of each language, puts each layer of the operating system on one, and looks at the directories."""
+Starts a worker of each language, puts each layer of the operating system on one, and looks at the directories and at
+what is in the store."""
 _DEMO = """\
 A short tour: calls at once, an error caught before any effect, a program that sleeps in the middle of a call, one
 that waits for a person, and cells that go on while nobody looks.
@@ -125,6 +128,28 @@ Examples:
   cloister store vacuum postgresql://agent@db/agent
 
 Exit codes: 0 it is done, 1 it could not be done, 2 there is no such store."""
+_STORE_MIGRATE = """\
+Bring a store to the newest schema.
+
+Opening it does the same: this is for doing it beforehand, with a backup at hand. A store of a newer Cloister is refused
+and left as it is."""
+_STORE_MIGRATE_EPILOGUE = """\
+Examples:
+  cloister store migrate
+  cloister store migrate postgresql://agent@db/agent
+
+Exit codes: 0 it has the newest schema now, 1 it cannot be changed, 2 the command is wrong."""
+_STORE_PRUNE = """\
+Drop old events from a store's log.
+
+Those of sessions with cells that have not ended all stay. A host does the same by itself if it is told how long to keep
+them."""
+_STORE_PRUNE_EPILOGUE = """\
+Examples:
+  cloister store prune --max-age-days 30
+  cloister store prune sqlite:///srv/agent/cloister.db --max-events 100000
+
+Exit codes: 0 they are gone, 1 they are not, 2 the command is wrong."""
 _STORE_EXPORT = """\
 Write all that is in a store to one file, to keep it or to take it to another store.
 
@@ -276,6 +301,10 @@ def _app() -> "App":
     store = cyclopts.App(name="store", help=_STORE, help_epilogue=_STORE_EPILOGUE)
     store.command("cloister.cli.store:check", name="check", help=_STORE_CHECK, help_epilogue=_STORE_CHECK_EPILOGUE)
     store.command("cloister.cli.store:vacuum", name="vacuum", help=_STORE_VACUUM, help_epilogue=_STORE_VACUUM_EPILOGUE)
+    store.command(
+        "cloister.cli.store:migrate", name="migrate", help=_STORE_MIGRATE, help_epilogue=_STORE_MIGRATE_EPILOGUE
+    )
+    store.command("cloister.cli.store:prune", name="prune", help=_STORE_PRUNE, help_epilogue=_STORE_PRUNE_EPILOGUE)
     store.command("cloister.cli.store:export", name="export", help=_STORE_EXPORT, help_epilogue=_STORE_EXPORT_EPILOGUE)
     store.command("cloister.cli.store:import_", name="import", help=_STORE_IMPORT, help_epilogue=_STORE_IMPORT_EPILOGUE)
     app.command(store)

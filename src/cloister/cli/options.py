@@ -156,6 +156,43 @@ class CallOptions:
     ] = None
 
 
+@Parameter(name="*", group=Group("Where it is kept", sort_key=4))
+@dataclass(frozen=True, slots=True)
+class KeepOptions:
+    """Which session it is, and where that is written down."""
+
+    session: Annotated[
+        str | None,
+        Parameter(
+            metavar="ID",
+            help="Go on with this session, or begin it: it is written down, with its variables. Without it nothing is, "
+            "unless --store is given.",
+        ),
+    ] = None
+    store: Annotated[
+        str | None,
+        Parameter(
+            name=["--store", "-s"],
+            metavar="URL",
+            help="Where sessions are written down: sqlite:///path/to/file.db, postgresql://user@host/database, or "
+            "memory: for nowhere.  [default with --session: cloister.db in the data directory]",
+        ),
+    ] = None
+
+    @property
+    def is_kept(self) -> bool:
+        return (self.session is not None or self.store is not None) and self.store != "memory:"
+
+    def place(self) -> object:
+        """What a `Cloister` is given as its store."""
+        from cloister.cli.store import made
+
+        if self.store is not None:
+            return self.store
+        return made(None)[1] if self.session is not None else "memory:"
+
+
+DEFAULT_KEEP = KeepOptions()
 DEFAULTS = ProgramOptions()
 DEFAULT_CALLS = CallOptions()
 DEFAULT_REPL = ReplOptions()

@@ -14,11 +14,13 @@ from cloister.cli.interrupt import Interrupted, run_interruptibly
 from cloister.cli.job import Job, read_job
 from cloister.cli.options import (
     DEFAULT_CALLS,
+    DEFAULT_KEEP,
     DEFAULTS,
     AsJson,
     CallOptions,
     Code,
     File,
+    KeepOptions,
     ProgramOptions,
 )
 from cloister.cli.terminal import ProgramOutput, one_json_object, styled
@@ -39,23 +41,24 @@ def run(
     execute: Code = None,
     options: ProgramOptions = DEFAULTS,
     calls: CallOptions = DEFAULT_CALLS,
+    keep: KeepOptions = DEFAULT_KEEP,
     as_json: AsJson = False,
 ) -> int:
     """Run a program and print its value."""
     if not as_json:
-        return _for_people(read_job(file, execute, options, calls), calls)
+        return _for_people(read_job(file, execute, options, calls), calls, keep)
     with one_json_object() as write:
-        result, code = _for_machines(read_job(file, execute, options, calls), calls)
+        result, code = _for_machines(read_job(file, execute, options, calls), calls, keep)
         write(to_json(result))
     return code
 
 
-def _for_people(job: Job, calls: CallOptions) -> int:
+def _for_people(job: Job, calls: CallOptions, keep: KeepOptions) -> int:
     output = ProgramOutput()
     log_to(output.log)
     beside = listener(output.aside) if are_shown(calls.show) else None
     try:
-        result = run_interruptibly(_run(job, output, approver(calls.approve, output.held), beside))
+        result = run_interruptibly(_run(job, output, approver(calls.approve, output.held), beside, keep))
     finally:
         output.finish()
     if sys.stdout.isatty():
@@ -70,7 +73,7 @@ def _for_people(job: Job, calls: CallOptions) -> int:
     return EXIT_OF[result.status]
 
 
-def _for_machines(job: Job, calls: CallOptions) -> tuple[RunResult, int]:
+def _for_machines(job: Job, calls: CallOptions, keep: KeepOptions) -> tuple[RunResult, int]:
     said = Output(sys.maxsize)
     screen = ProgramOutput()
     log_to(screen.log)
@@ -84,7 +87,7 @@ def _for_machines(job: Job, calls: CallOptions) -> tuple[RunResult, int]:
             said.write(kind, text)
 
     try:
-        result = run_interruptibly(_run(job, hear, answers, beside))
+        result = run_interruptibly(_run(job, hear, answers, beside, keep))
         return result, EXIT_OF[result.status]
     except Interrupted as stopped:
         # The run was cancelled and returned nothing; what it had said by then is still true.
@@ -99,6 +102,8 @@ def _for_machines(job: Job, calls: CallOptions) -> tuple[RunResult, int]:
         return result, stopped.exit_code
 
 
-async def _run(job: Job, listener: Listener, answers: Approver, beside: EventListener | None) -> RunResult:
-    async with job.session(answers, beside) as session:
+async def _run(
+    job: Job, listener: Listener, answers: Approver, beside: EventListener | None, keep: KeepOptions
+) -> RunResult:
+    async with job.session(answers, beside, keep) as session:
         return await session.run(job.source.code, inputs=job.inputs, on_output=listener)

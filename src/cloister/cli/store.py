@@ -20,6 +20,8 @@ from cloister.cli.interrupt import Interrupted, run_interruptibly
 from cloister.cli.options import AsJson
 from cloister.cli.source import STANDARD_INPUT
 from cloister.cli.terminal import one_json_object, safe
+from cloister.core.event import EventRetention
+from cloister.ports.clock import SystemClock
 
 if TYPE_CHECKING:
     from cloister.ports.store import Store
@@ -78,6 +80,57 @@ async def _vacuum(url: str | None) -> tuple[str, int]:
             return store.url, blobs
 
 
+def migrate(url: Url = None, /, *, as_json: AsJson = False) -> int:
+    """Bring a store to the newest schema, as opening it would."""
+    where, before, now = run_interruptibly(_migrate(url))
+    if as_json:
+        with one_json_object() as write:
+            write({"ok": True, "store": where, "schema_before": before, "schema": now})
+    elif before == now:
+        print(f"{safe(where)} has schema {now}, which is the newest.")
+    else:
+        print(f"{safe(where)} went from schema {before} to {now}.")
+    return OK
+
+
+async def _migrate(url: str | None) -> tuple[str, int, int]:
+    address, store = made(url)
+    if not await is_there(address, store):
+        raise _missing(url, store)
+    before, newest = await schema_of(address, store)
+    async with store:
+        return store.url, before, newest
+
+
+def prune(
+    url: Url = None,
+    /,
+    *,
+    max_age_days: Annotated[float | None, Parameter(help="Drop events that are older.")] = None,
+    max_events: Annotated[int | None, Parameter(help="Drop the oldest ones beyond so many.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Drop old events from the log. Those of sessions with cells that have not ended all stay."""
+    if max_age_days is None and max_events is None:
+        raise UsageError("nothing says which events are to go", "give --max-age-days or --max-events")
+    age_ms = None if max_age_days is None else int(max_age_days * 86_400_000)
+    bounds = EventRetention(max_age_ms=age_ms, max_events=max_events)
+    where, dropped = run_interruptibly(_prune(url, bounds))
+    if as_json:
+        with one_json_object() as write:
+            write({"ok": True, "store": where, "dropped_events": dropped})
+    else:
+        print(f"{_number(dropped, 'event')} went from {safe(where)}.")
+    return OK
+
+
+async def _prune(url: str | None, bounds: EventRetention) -> tuple[str, int]:
+    age_ms = bounds.max_age_ms
+    before_ms = SystemClock().now_ms() - age_ms if age_ms is not None else None
+    async with existing_store(url) as store:
+        return store.url, await store.prune(events_before_ms=before_ms, keep_events=bounds.max_events)
+
+
 def export(file: File, /, *, store: StoreUrl = None, as_json: AsJson = False) -> int:
     """Write all that is in a store to one file."""
     path = _named(file)
@@ -130,8 +183,8 @@ async def _import(path: Path, url: str | None, progress: "_Progress") -> "tuple[
     with source:
         if not source.seekable():
             raise UsageError(f"{str(path)!r} cannot be read twice", "write it to a file first")
-        address, store = _made(url)
-        if not await _is_there(address, store):
+        address, store = made(url)
+        if not await is_there(address, store):
             # Or a file that is refused would leave an empty store where there was none.
             await verify(source, progress)
         async with store:
@@ -141,10 +194,10 @@ async def _import(path: Path, url: str | None, progress: "_Progress") -> "tuple[
 # -- which store, which file ------------------------------------------------------------------------------------------
 
 
-def _made(url: str | None) -> "tuple[str, Store]":
+def made(url: str | None) -> "tuple[str, Store]":
+    """Not opened yet; the default one, if none is named."""
     from cloister.app.address import make_store
     from cloister.app.keys import data_directory
-    from cloister.ports.clock import SystemClock
     from cloister.stores.sqlite import SqliteStore
 
     if url is None:
@@ -166,15 +219,28 @@ def is_default_there() -> bool:
 @asynccontextmanager
 async def existing_store(url: str | None) -> "AsyncGenerator[Store, None]":
     """Opened, if it is there: opening makes one otherwise."""
-    address, store = _made(url)
-    if not await _is_there(address, store):
-        hint = "name another" if url else "name one, or set CLOISTER_DATA_DIR to the directory that has it"
-        raise UsageError(f"there is no store {store.url}", hint)
+    address, store = made(url)
+    if not await is_there(address, store):
+        raise _missing(url, store)
     async with store:
         yield store
 
 
-async def _is_there(address: str, store: "Store") -> bool:
+def _missing(url: str | None, store: "Store") -> UsageError:
+    hint = "name another" if url else "name one, or set CLOISTER_DATA_DIR to the directory that has it"
+    return UsageError(f"there is no store {store.url}", hint)
+
+
+async def schema_of(address: str, store: "Store") -> tuple[int, int]:
+    """The schema that it has and the newest that is known, without opening it."""
+    from cloister.stores.versions import schema_in_postgres, schema_in_sqlite
+
+    if store.url.startswith("sqlite://"):
+        return schema_in_sqlite(store.url.removeprefix("sqlite://"))
+    return await schema_in_postgres(address)
+
+
+async def is_there(address: str, store: "Store") -> bool:
     if store.url.startswith("sqlite://"):
         try:
             return os.stat(store.url.removeprefix("sqlite://")).st_size > 0

@@ -5,17 +5,37 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias
 
+from cloister.core.errors import InvalidInput
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
     seq: int
-    # `cell.started|yielded|notified|hibernated|woken|completed|terminated|reaped`,
+    # `cell.started|yielded|notified|hibernated|woken|completed|terminated|reaped|recovered`,
     # `call.requested|progressed|settled`, `approval.required|decided|expired|cancelled`,
     # `events.missed` for a reader that was too slow
     kind: str
     session_id: str
     at: datetime
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class EventRetention:
+    """How long the log of a store keeps events: none that is older than `max_age_ms`, and no more than `max_events`;
+    None for no bound. Looked at once every `every_ms`. Those of a session with cells that have not ended all stay."""
+
+    max_age_ms: int | None = None
+    max_events: int | None = None
+    every_ms: int = 3_600_000
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_age_ms", 0), ("max_events", 0), ("every_ms", 1)):
+            value = getattr(self, name)
+            if value is None and name != "every_ms":
+                continue
+            if type(value) is not int or not least <= value < 1 << 53:
+                raise InvalidInput(f"{name} must be a whole number of at least {least}, not {value!r}")
 
 
 # kind, session id, data: whoever holds the listeners adds the rest.

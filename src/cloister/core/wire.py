@@ -58,17 +58,28 @@ def _adapter(kind: type[Any]) -> Any:
     return TypeAdapter(kind)
 
 
+@cache
+def _hints(kind: type[Any]) -> Mapping[str, Any]:
+    """The types of a dataclass's fields; None for those with no dataclass in them, which need no look."""
+    return {name: hint if _has_fields(hint) else None for name, hint in get_type_hints(kind).items()}
+
+
+def _has_fields(hint: Any) -> bool:
+    return (isinstance(hint, type) and is_dataclass(hint)) or any(map(_has_fields, get_args(hint)))
+
+
 def _refuse_unknown(hint: Any, data: Any, where: str) -> None:
     """Walk the type and the data side by side; an unknown field anywhere is refused by name."""
     if isinstance(hint, type) and is_dataclass(hint) and isinstance(data, Mapping):
-        known = {field.name for field in fields(hint)}
-        unknown = sorted(set(cast("Mapping[str, Any]", data)) - known)
+        hints = _hints(hint)
+        given = cast("Mapping[str, Any]", data)
+        unknown = sorted(given.keys() - hints.keys())
         if unknown:
             names = ", ".join(repr(name) for name in unknown)
-            raise InvalidInput(f"{where} has no field {names}; it has {', '.join(sorted(known))}")
-        hints = get_type_hints(hint)
-        for name, item in cast("Mapping[str, Any]", data).items():
-            _refuse_unknown(hints[name], item, f"{where}.{name}")
+            raise InvalidInput(f"{where} has no field {names}; it has {', '.join(sorted(hints))}")
+        for name, item in given.items():
+            if hints[name] is not None:
+                _refuse_unknown(hints[name], item, f"{where}.{name}")
         return
     for inner in get_args(hint):
         parts = cast("list[Any]", data) if isinstance(data, list) else [data]

@@ -91,6 +91,10 @@ class Store(Protocol):
         """Those with a number above `since`, in order. There is never one yet to come with a number below the last."""
         ...
 
+    async def last_event(self) -> int:
+        """The number of the last event that is there; 0 if there is none."""
+        ...
+
     async def wait_for_events(self, since: int, timeout_ms: int) -> bool:
         """Returns when there may be an event with a number above `since`, whoever wrote it; False when time is up."""
         ...
@@ -123,6 +127,10 @@ class Store(Protocol):
 
     async def owners(self) -> Sequence[str]:
         """Those whose time is not over."""
+        ...
+
+    async def orphans(self, *, limit: int = 1000) -> Sequence[str]:
+        """Sessions with live cells that nobody owns, or whose owner's time is over; in the order of their ids."""
         ...
 
     # -- upkeep ------------------------------------------------------------------------------------------------

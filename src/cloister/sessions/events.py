@@ -22,6 +22,8 @@ EventListener: TypeAlias = Callable[[Event], None]
 _MOST_UNREAD = 10_000
 _PAGE = 500
 _MOMENT_SECONDS = 0.005
+# In place of a session's id, for whoever listens to all of them.
+_ALL = ""
 
 
 class EventLog:
@@ -54,6 +56,8 @@ class Events:
         self._unwritten: list[Append] = []
         self._writing: asyncio.Future[None] | None = None
         self._left = False
+        # No event of a session that is written down and that anybody here has heard of has a higher number.
+        self.last = 0
         # Done when those that have gathered are to be written.
         self._pause: asyncio.Future[None] | None = None
 
@@ -65,7 +69,8 @@ class Events:
         """Whether anybody listens to that session, now or later."""
         if self._left and session_id in self._kept:
             return False
-        return self._listener is not None or session_id in self._streams or session_id in self._kept
+        listens = self._listener is not None or session_id in self._streams or _ALL in self._streams
+        return listens or session_id in self._kept
 
     def keep(self, session_id: str) -> None:
         """From now on its events are written down."""
@@ -97,9 +102,20 @@ class Events:
         self._streams.setdefault(session_id, set()).add(stream)
         return stream
 
+    def subscribe_to_all(self, *, most_unread: int = _MOST_UNREAD) -> "EventStream":
+        """What happens in all sessions from now on, where nothing is written down."""
+        stream = EventStream(_ALL, most_unread, self._leave)
+        self._streams.setdefault(_ALL, set()).add(stream)
+        return stream
+
     async def _page(self, source: EventLog, session_id: str, after: int) -> Sequence[Event]:
         await self.flush()
         return [_event(row) for row in await source.read(session_id, after, _PAGE)]
+
+    def close_all(self) -> None:
+        """The host is over."""
+        for stream in self._streams.pop(_ALL, ()):
+            stream.end()
 
     def close(self, session_id: str) -> None:
         """The session is over: its readers come to their end."""
@@ -108,7 +124,7 @@ class Events:
             stream.end()
 
     def _deliver(self, event: Event) -> None:
-        for stream in self._streams.get(event.session_id, ()):
+        for stream in (*self._streams.get(event.session_id, ()), *self._streams.get(_ALL, ())):
             stream.push(event)
         if self._listener is not None:
             try:
@@ -127,6 +143,7 @@ class Events:
                 numbers = await self._log.append(some)
                 written = [(seq, one) for seq, one in zip(numbers, some, strict=True) if seq is not None]
                 for seq, one in sorted(written, key=lambda pair: pair[0]):
+                    self.last = max(self.last, seq)
                     self._deliver(Event(seq, one.kind, one.session_id, moment(one.at_ms), one.doc))
         finally:
             self._writing = None

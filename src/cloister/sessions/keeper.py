@@ -89,10 +89,12 @@ class Keeper:
         return [PutBlob(self.image, state), Put(first)]
 
     def began(self, life: Life) -> Awaitable[object]:
-        """A cell was taken in: if nothing more is heard of it, it runs from its beginning."""
+        """A cell was taken in: if nothing more is heard of it, it runs from its beginning. Where its calls are not kept
+        it may have made some, and is interrupted instead."""
         self.last_cell += 1
         life.number = self.last_cell
-        return self._write(Put(self._row(life, CellState.QUEUED, {})))
+        row = Put(self._row(life, CellState.QUEUED, {}))
+        return self._write(row) if self.keeps_calls else self._ink.hold(self._session_id, row)
 
     def suspended(self, life: Life, moment: Moment, image: bytes) -> Awaitable[object]:
         """The program waits, here in its bytes."""

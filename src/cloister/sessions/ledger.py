@@ -7,6 +7,7 @@ may claim its sessions, and every write of this one is refused from then on.
 import asyncio
 import logging
 from collections.abc import Sequence
+from weakref import WeakSet
 
 from cloister.core.durability import Durability
 from cloister.core.errors import StoreConflict, StoreError
@@ -19,6 +20,7 @@ from cloister.sessions.fences import Fences
 from cloister.sessions.ink import Ink
 from cloister.sessions.keeper import Keeper
 from cloister.sessions.owner import is_dead, new_owner
+from cloister.sessions.tail import EventTail
 
 log = logging.getLogger("cloister.sessions")
 LEASE_MS = 30_000
@@ -35,7 +37,9 @@ class Ledger:
         self.durability = durability
         self._owner = new_owner()
         self._clock = clock
-        self._lease_ms = lease_ms
+        self.lease_ms = lease_ms
+        self._tails: WeakSet[EventTail] = WeakSet()
+        self._levels: dict[str, Durability] = {}
         self._renewing: asyncio.Task[None] | None = None
         # The host is going: what has not ended stays as it was written down.
         self.leaving = False
@@ -43,7 +47,7 @@ class Ledger:
 
     async def open(self) -> None:
         await self.store.__aenter__()
-        await self.store.join(self._owner, self._lease_ms)
+        await self.store.join(self._owner, self.lease_ms)
         await self.bury()
         self._renewing = asyncio.get_running_loop().create_task(self._renew())
 
@@ -51,6 +55,8 @@ class Ledger:
         if self._renewing is not None:
             self._renewing.cancel()
             await asyncio.wait([self._renewing])
+        for tail in list(self._tails):
+            tail.end()
         self.ink.release_all()
         if self._going:
             await asyncio.wait(self._going)
@@ -83,10 +89,15 @@ class Ledger:
             return False
         return bool(await self.claim([session_id]))
 
+    def keeps_calls(self, session_id: str) -> bool:
+        """Of a session that is owned, whether what happens within its cells is written down."""
+        return self._levels.get(session_id) is not Durability.CELL
+
     def let_go(self, session_id: str) -> None:
         """The session was closed: whoever wants it may have it."""
         self.ink.release(session_id)
         self.fences.drop(session_id)
+        self._levels.pop(session_id, None)
         going = asyncio.ensure_future(self._release(session_id))
         self._going.add(going)
         going.add_done_callback(self._going.discard)
@@ -110,6 +121,12 @@ class Ledger:
 
     def event_log(self) -> EventLog:
         return EventLog(self._append, self._events)
+
+    def tail(self, since: int) -> EventTail:
+        """The events of all sessions; it ends when the ledger is closed."""
+        tail = EventTail(self.store, since)
+        self._tails.add(tail)
+        return tail
 
     async def _append(self, events: Sequence[Append]) -> Sequence[int | None]:
         """Each session's own under its own fence, all of them in one go. Their numbers; None for what was refused."""
@@ -135,13 +152,14 @@ class Ledger:
     def keeper(self, session_id: str, durability: Durability, kept: SessionRow | None = None) -> Keeper | None:
         if durability is Durability.NONE:
             return None
+        self._levels[session_id] = durability
         return Keeper(self.store, self.ink, session_id, durability, self._clock, self._ids, kept)
 
     async def _renew(self) -> None:
         while True:
-            await self._clock.sleep(self._lease_ms / 3000)
+            await self._clock.sleep(self.lease_ms / 3000)
             try:
-                await self.store.join(self._owner, self._lease_ms)
+                await self.store.join(self._owner, self.lease_ms)
             except StoreError as error:
                 # If it stays so, others take over; their fences are newer than ours.
                 log.warning("this host could not renew its hold on the store: %s", error)

@@ -1,11 +1,16 @@
 """Questions to people as rows of a store."""
 
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
-from cloister.core.approval import Approval
+from cloister.core.approval import Approval, ApprovalState
 from cloister.core.wire import from_json, to_json
 from cloister.gate.question import Question
-from cloister.ports.rows import ApprovalRow
+from cloister.ports.rows import ApprovalRow, Put
+from cloister.sessions.ledger import Ledger
+
+# So many that nobody has asked about are remembered.
+_RECORDS = 100_000
 
 
 def approval_row(question: Question) -> ApprovalRow:
@@ -36,3 +41,31 @@ def question_of(row: ApprovalRow) -> Question:
         call_number=doc["call_number"],
         used=doc["used"],
     )
+
+
+class QuestionBook:
+    """Writes down what becomes of questions, where there is a ledger."""
+
+    def __init__(self, ledger: Ledger | None) -> None:
+        self._ledger = ledger
+        # The last write of each, for whoever must know that it is safe.
+        self._writes: dict[str, Awaitable[object]] = {}
+
+    def record(self, question: Question) -> None:
+        session_id, ledger = question.approval.session_id, self._ledger
+        if ledger is None or ledger.fences.get(session_id) is None or ledger.leaving:
+            return
+        if question.approval.state is ApprovalState.PENDING and not ledger.keeps_calls(session_id):
+            # The cell that asks is not gone on with either.
+            return
+        row = approval_row(question)
+        self._writes[row.id] = ledger.ink.write(session_id, Put(row))
+        while len(self._writes) > _RECORDS:
+            del self._writes[next(iter(self._writes))]
+
+    async def recorded(self, approval_ids: Sequence[str]) -> None:
+        """Returns when what was decided is safe."""
+        for approval_id in approval_ids:
+            written = self._writes.pop(approval_id, None)
+            if written is not None:
+                await written

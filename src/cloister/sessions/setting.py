@@ -54,7 +54,9 @@ class Setting:
     def enlist(self, life: Life) -> None:
         """From here on the cell is in the book, if there is one."""
         if self.keeper is not None:
-            life.begun = self.keeper.began(life)
+            begun = self.keeper.began(life)
+            # Where calls are not kept, nobody could go on with it, and nobody need wait for this.
+            life.begun = begun if self.keeper.keeps_calls else None
             self.keep(life)
 
     def keep(self, life: Life) -> None:

@@ -242,6 +242,13 @@ class MemoryData:
     def owners(self, now: float) -> list[str]:
         return sorted(owner for owner, until in self._owners.items() if until > now)
 
+    def orphans(self, now: float) -> list[str]:
+        busy = {held.bare.session_id for held in self.cells.pages() if held.bare.live}
+        # Nobody has no name, so this asks whether anybody at all could have it.
+        return sorted(
+            name for name in busy if self.sessions.get((name,)) is not None and self._is_free_for("", name, now)
+        )
+
     # -- upkeep -----------------------------------------------------------------------------------------------------
 
     def prune(self, before_ms: int | None, keep: int | None) -> int:

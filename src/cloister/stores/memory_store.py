@@ -113,6 +113,9 @@ class MemoryStore:
     async def events(self, *, session_id: str | None = None, since: int = 0, limit: int = 1000) -> Sequence[EventRow]:
         return _some(self._data.events.pages((since,), session_id=session_id), limit)
 
+    async def last_event(self) -> int:
+        return self._data.last_event()
+
     async def wait_for_events(self, since: int, timeout_ms: int) -> bool:
         if self._data.last_event() <= since and timeout_ms > 0:
             await self._new_events(since, timeout_ms / 1000)
@@ -166,6 +169,9 @@ class MemoryStore:
 
     async def owners(self) -> Sequence[str]:
         return self._data.owners(self._now())
+
+    async def orphans(self, *, limit: int = 1000) -> Sequence[str]:
+        return self._data.orphans(self._now())[:limit]
 
     # -- upkeep -----------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,15 @@ from cloister.cli.calls import are_shown, listener
 from cloister.cli.exits import OK, USAGE
 from cloister.cli.failures import UsageError, complain, explain, log_to
 from cloister.cli.interrupt import run_interruptibly
-from cloister.cli.job import Terms, read_terms
-from cloister.cli.options import DEFAULT_CALLS, DEFAULT_REPL, CallOptions, ReplOptions
+from cloister.cli.job import Terms, open_session, read_terms
+from cloister.cli.options import (
+    DEFAULT_CALLS,
+    DEFAULT_KEEP,
+    DEFAULT_REPL,
+    CallOptions,
+    KeepOptions,
+    ReplOptions,
+)
 from cloister.cli.repl.commands import COMMANDS, Quit, run_command
 from cloister.cli.repl.reader import Cleared, LineReader, Reader
 from cloister.cli.repl.sessions import FIRST, CallBook, Sessions
@@ -25,14 +32,17 @@ from cloister.core.language import Language
 _ALL_TOKENS = 10**9
 
 
-def repl(*, options: ReplOptions = DEFAULT_REPL, calls: CallOptions = DEFAULT_CALLS) -> int:
+def repl(
+    *, options: ReplOptions = DEFAULT_REPL, calls: CallOptions = DEFAULT_CALLS, keep: KeepOptions = DEFAULT_KEEP
+) -> int:
     """Type into a session."""
-    return Repl(read_terms(options, calls), options, calls).run()
+    return Repl(read_terms(options, calls), options, calls, keep).run()
 
 
 class Repl:
-    def __init__(self, terms: Terms, options: ReplOptions, calls: CallOptions) -> None:
+    def __init__(self, terms: Terms, options: ReplOptions, calls: CallOptions, keep: KeepOptions) -> None:
         self._terms = terms
+        self._keep = keep
         self._language = Language(options.language)
         self._cells = CellLimits(cell_wall_ms=options.timeout_ms, max_output_tokens=_ALL_TOKENS, shutdown_ms=0)
         self._output = ProgramOutput()
@@ -50,16 +60,19 @@ class Repl:
         return run_interruptibly(self._talk(), self._interrupt)
 
     async def _talk(self) -> int:
-        async with self._terms.cloister(self._approver, self._hear, self._cells) as cloister:
-            first = await cloister.open_session(FIRST, language=self._language)
+        async with self._terms.cloister(self._approver, self._hear, self._cells, self._keep) as cloister:
+            first = await open_session(cloister, self._keep.session or FIRST, self._language)
             sessions = self._sessions = Sessions(cloister, first, self._output, self._book)
+            # What an earlier repl has left in it.
+            await sessions.adopt()
             reader = self._reader = self._open_reader()
             all_well = await self._read_all(sessions, reader)
             # The calls of what has not ended are cancelled now: nobody waits for them any more.
             self._beside = None
             for conversation in sessions.all.values():
                 for cell_id in conversation.open:
-                    complain(f"cell {cell_id} of {conversation.session.id} has not ended, and goes no further")
+                    what = "and waits until it is opened again" if self._keep.is_kept else "and goes no further"
+                    complain(f"cell {cell_id} of {conversation.session.id} has not ended, {what}")
         # At a terminal a wrong command was seen and mended; a script must hear of it.
         return OK if all_well or not isinstance(reader, LineReader) else USAGE
 

@@ -81,6 +81,10 @@ class Sessions:
         self._stopping = asyncio.get_running_loop().create_task(self._busy.stop_running())
         return True
 
+    async def adopt(self) -> None:
+        """Take up the cells that the current session had when it came here."""
+        await self._attend(self.current, self.current.adopt())
+
     # -- more than one ---------------------------------------------------------------------------------------
 
     async def fork(self, name: str | None) -> Conversation:

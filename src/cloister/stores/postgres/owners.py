@@ -19,6 +19,10 @@ _SESSIONS = SHAPES["sessions"]
 _JOIN = """INSERT INTO owners (name, until_ms) VALUES (%b, coalesce(%b::int8, now_ms()) + %b::int8)
 ON CONFLICT (name) DO UPDATE SET until_ms = excluded.until_ms"""
 _OWNERS = "SELECT name FROM owners WHERE until_ms > coalesce(%b::int8, now_ms()) ORDER BY name"
+_ORPHANS = """SELECT DISTINCT s.id FROM cells c JOIN sessions s ON s.id = c.session_id
+LEFT JOIN leases l ON l.session_id = s.id LEFT JOIN owners o ON o.name = l.owner
+WHERE c.live AND (l.owner IS NULL OR o.until_ms IS NULL OR o.until_ms <= coalesce(%b::int8, now_ms()))
+ORDER BY s.id LIMIT %b"""
 _CLAIM = """WITH free AS (
     SELECT s.id FROM {sessions} LEFT JOIN leases l ON l.session_id = s.id LEFT JOIN owners o ON o.name = l.owner
     WHERE l.owner IS NULL OR l.owner = %b OR o.until_ms IS NULL OR o.until_ms <= coalesce(%b::int8, now_ms())
@@ -79,6 +83,10 @@ class Owners:
     async def names(self) -> Sequence[str]:
         found = await self._readers.fetch(_OWNERS, (self._now_ms(),))
         return [name for (name,) in found]
+
+    async def orphans(self, limit: int) -> Sequence[str]:
+        found = await self._readers.fetch(_ORPHANS, (self._now_ms(), limit))
+        return [session_id for (session_id,) in found]
 
     def _now_ms(self) -> int | None:
         """None where the server's own clock counts."""

@@ -112,6 +112,10 @@ class PostgresStore:
     async def events(self, *, session_id: str | None = None, since: int = 0, limit: int = 1000) -> Sequence[EventRow]:
         return await self._many("events", after=(since,), limit=limit, session_id=session_id)
 
+    async def last_event(self) -> int:
+        [(last,)] = await self._readers.fetch("SELECT coalesce(max(seq), 0) FROM events")
+        return last
+
     async def wait_for_events(self, since: int, timeout_ms: int) -> bool:
         if self._bell.last > since:
             self._readers.check_open()
@@ -160,6 +164,9 @@ class PostgresStore:
 
     async def owners(self) -> Sequence[str]:
         return await self._owners.names()
+
+    async def orphans(self, *, limit: int = 1000) -> Sequence[str]:
+        return await self._owners.orphans(limit)
 
     async def prune(self, *, events_before_ms: int | None = None, keep_events: int | None = None) -> int:
         return await self._upkeep.prune(events_before_ms, keep_events)

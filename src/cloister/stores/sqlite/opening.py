@@ -34,7 +34,7 @@ def open_store(path: str, *, synchronous: Synchronous, busy_timeout_ms: int) -> 
     """The connection that writes. Makes the file, or brings it up to date, or refuses it."""
     try:
         _make(path)
-        _refuse_foreign(path)
+        refuse_foreign(path)
         link = connect(path, busy_timeout_ms=busy_timeout_ms)
     except apsw.Error as error:
         raise trouble(error, path) from error
@@ -124,7 +124,7 @@ def _make_directory(path: str) -> None:
         os.close(above)
 
 
-def _refuse_foreign(path: str) -> None:
+def refuse_foreign(path: str) -> None:
     status = os.stat(path)
     if stat.S_ISDIR(status.st_mode):
         raise StoreUnusable(f"{path} is a directory, not a store", hint="name a file in it, such as cloister.db")

@@ -83,3 +83,12 @@ def last_event(link: Link) -> int:
 
 def owners(link: Link, now_ms: int) -> list[str]:
     return [owner for (owner,) in link.rows("SELECT id FROM owners WHERE expires_ms > ? ORDER BY id", (now_ms,))]
+
+
+def orphans(link: Link, now_ms: int, limit: int) -> list[str]:
+    found = link.rows(
+        "SELECT DISTINCT s.id FROM cells c JOIN sessions s ON s.id = c.session_id WHERE c.live "
+        "AND (s.owner IS NULL OR s.owner NOT IN (SELECT id FROM owners WHERE expires_ms > ?)) ORDER BY s.id LIMIT ?",
+        (now_ms, limit),
+    )
+    return [session_id for (session_id,) in found]

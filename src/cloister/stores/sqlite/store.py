@@ -192,6 +192,9 @@ class SqliteStore:
             return await self._read(queries.rows("events", ("seq > ?",), (since,), limit=limit))
         return await self._read(queries.rows("events", ("seq > ?", "session_id = ?"), (since, session_id), limit=limit))
 
+    async def last_event(self) -> int:
+        return await self._read(queries.last_event)
+
     async def wait_for_events(self, since: int, timeout_ms: int) -> bool:
         return await self._here().watch.wait(since, timeout_ms)
 
@@ -234,6 +237,10 @@ class SqliteStore:
     async def owners(self) -> Sequence[str]:
         now_ms = self._clock.now_ms()
         return await self._read(lambda link: queries.owners(link, now_ms))
+
+    async def orphans(self, *, limit: int = 1000) -> Sequence[str]:
+        now_ms = self._clock.now_ms()
+        return await self._read(lambda link: queries.orphans(link, now_ms, limit))
 
     # -- upkeep ------------------------------------------------------------------------------------------------
 

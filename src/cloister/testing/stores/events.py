@@ -131,6 +131,13 @@ async def _there(lab: StoreLab) -> None:
     assert await lab.store.wait_for_events(second, 0) is False
 
 
+@chapter("the number of the last event is known")
+async def _last(lab: StoreLab) -> None:
+    assert await lab.store.last_event() == 0
+    numbers = await append(lab.store, 3)
+    assert await lab.store.last_event() == numbers[-1]
+
+
 async def wakes(waiter: Store, writer: Store) -> None:
     [last] = await append(writer)
     waits = [asyncio.ensure_future(waiter.wait_for_events(last, 600_000)) for _ in range(20)]

@@ -7,7 +7,7 @@ from cloister.core.errors import InvalidInput, LeaseLost
 from cloister.ports.rows import Append, Batch, Claim, Drop, Fence, MoveHead, Put
 from cloister.ports.store import Store
 from cloister.testing.behaviour import Chapter
-from cloister.testing.stores.lab import StoreLab, put, refused, same, session, value, write
+from cloister.testing.stores.lab import StoreLab, cell, put, refused, same, session, value, write
 
 chapter = Chapter[StoreLab]()
 timed = Chapter[StoreLab]()
@@ -61,6 +61,31 @@ async def _none(lab: StoreLab) -> None:
     await lab.store.join("two", 2 * _TTL_MS)
     await lab.let_pass(_TTL_MS + 1)
     assert list(await lab.store.owners()) == ["two"]
+
+
+@chapter("sessions with live cells that nobody owns are found, and no others")
+async def _orphans(lab: StoreLab) -> None:
+    await _sessions(lab, "one")
+    await put(lab.store, cell("cel_a", "ses_a"), cell("cel_b", "ses_b"), cell("cel_c", "ses_c", live=False))
+    await put(lab.store, cell("cel_a2", "ses_a"), cell("cel_x", "ses_x"))
+    assert list(await lab.store.orphans()) == ["ses_a", "ses_b"]
+    assert list(await lab.store.orphans(limit=1)) == ["ses_a"]
+    await lab.store.claim("one", ["ses_a"])
+    assert list(await lab.store.orphans()) == ["ses_b"]
+    await put(lab.store, cell("cel_b", "ses_b", live=False))
+    assert list(await lab.store.orphans()) == []
+    await lab.store.release("one")
+    assert list(await lab.store.orphans()) == ["ses_a"]
+
+
+@timed("a session whose owner's time is over is an orphan")
+async def _orphaned(lab: StoreLab) -> None:
+    await _sessions(lab, "one")
+    await put(lab.store, cell("cel_a", "ses_a"))
+    await lab.store.claim("one", ["ses_a"])
+    assert list(await lab.store.orphans()) == []
+    await lab.let_pass(_TTL_MS + 1)
+    assert list(await lab.store.orphans()) == ["ses_a"]
 
 
 @chapter("an owner claims those that it names, and of these those that there are")

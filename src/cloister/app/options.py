@@ -1,0 +1,85 @@
+"""What hosts give as options, checked: each is of its kind, or refused with what it should be."""
+
+from dataclasses import replace
+
+from cloister.core.capability import Capability
+from cloister.core.durability import Durability, parse_durability
+from cloister.core.errors import InvalidInput
+from cloister.core.event import EventRetention
+from cloister.core.language import parse_language
+from cloister.core.limits import SessionLimits
+from cloister.core.wire import from_json
+from cloister.gate import Wiring
+from cloister.ports.engine import TypeCheck
+from cloister.ports.rows import SessionRow
+from cloister.ports.store import Store
+from cloister.sessions.grounds import SessionOptions
+from cloister.stores.memory import MemoryJournal
+from cloister.tools.registry import ToolRegistry
+
+_MOST_WAIT_MS = 24 * 3_600_000
+
+
+def by_name(tools: ToolRegistry) -> dict[str, Capability]:
+    return {tool.full_name: tool.capability for tool in tools}
+
+
+def check_workers(workers: object) -> None:
+    if workers is not None and (type(workers) is not int or workers < 1):
+        raise InvalidInput(f"workers must be a whole number of at least 1, not {workers!r}")
+
+
+def check_wait(wait_ms: object) -> int:
+    if type(wait_ms) is not int or not 0 <= wait_ms <= _MOST_WAIT_MS:
+        raise InvalidInput(f"wait_ms must be a whole number from 0 to {_MOST_WAIT_MS}, not {wait_ms!r}")
+    return wait_ms
+
+
+def check_since(since: object) -> int:
+    if type(since) is not int or since < 0:
+        raise InvalidInput(f"since is the number of an event, not {since!r}", hint="0 is before all of them")
+    return since
+
+
+def level_for(asked: object, store: Store | None) -> Durability | None:
+    """The level that was asked for, which only a store can keep; None if none was."""
+    if asked is None:
+        return None
+    level = parse_durability(asked)
+    if store is None and level is not Durability.NONE:
+        raise InvalidInput(
+            f"durability={str(level)!r} needs a store that outlives the process", hint="give store='sqlite:///...'"
+        )
+    return level
+
+
+def check_retention(retention: object, store: Store | None) -> EventRetention:
+    if retention is None:
+        return EventRetention()
+    if not isinstance(retention, EventRetention):
+        raise InvalidInput(
+            f"event_retention is an EventRetention, not {type(retention).__name__}",
+            hint="write EventRetention(max_age_ms=...)",
+        )
+    if store is None:
+        raise InvalidInput("event_retention is about the log of a store", hint="give store='sqlite:///...'")
+    return retention
+
+
+def without_journal(wiring: Wiring) -> Wiring:
+    """For sessions whose calls are not written down."""
+    return replace(wiring, journal=MemoryJournal())
+
+
+def options_of(row: SessionRow, limits: SessionLimits | None) -> SessionOptions:
+    """Those of a session that is written down, with limits no wider than it had."""
+    doc = row.doc
+    return SessionOptions(
+        id=row.id,
+        language=parse_language(doc["language"]),
+        limits=from_json(SessionLimits, doc["limits"]).narrowed_by(limits),
+        type_check=TypeCheck(doc["type_check"]),
+        title=doc["title"],
+        labels=doc["labels"],
+        durability=Durability(doc["durability"]),
+    )
