@@ -68,6 +68,10 @@ class Supervisor:
     def admit(self, life: Life) -> None:
         """Raises `QueueFull` when there are too many already."""
         self.check_room()
+        self.adopt(life)
+
+    def adopt(self, life: Life) -> None:
+        """One that is there in any case: from now on it goes on without a caller."""
         self._lives.add(life)
 
     def check_session(self, owner: str, *, isolated: int | None, line: int) -> None:
@@ -87,9 +91,12 @@ class Supervisor:
     def check_room(self) -> None:
         if self._closed:
             raise CloisterError("this Cloister is closed: make another")
-        if len(self._lives) >= self.limits.max_cells:
+        # Results that nobody reads take room too.
+        cells = len(self._lives) + len(self._unread)
+        if cells >= self.limits.max_cells:
+            unread = f", {len(self._unread)} of them ended and unread" if self._unread else ""
             raise QueueFull(
-                f"there are {len(self._lives)} cells already, and no more than {self.limits.max_cells} may be",
+                f"there are {cells} cells already{unread}, and no more than {self.limits.max_cells} may be",
                 hint="wait for some of them, or terminate them",
             )
 

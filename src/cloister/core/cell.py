@@ -136,7 +136,7 @@ class CellLimits:
     max_queued: int = 64
     # Isolated cells of one session that have not ended.
     max_isolated: int = 256
-    # Cells of all sessions that have not ended.
+    # Cells of all sessions that have not ended, or whose end nobody has read.
     max_cells: int = 20_000
     # A finished cell that nobody has asked for is forgotten after this.
     reap_after_ms: int = 60 * 60_000

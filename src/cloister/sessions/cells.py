@@ -7,7 +7,7 @@ has read its end. `run` drives its cell in the caller's own task; `exec` leaves 
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -96,9 +96,11 @@ class Cells:
 
     # -- driven ----------------------------------------------------------------------------------------------
 
-    async def run(self, life: Life) -> RunResult | None:
-        """Drive a cell to its end, or until it waits for a person, in the caller's task. None: another one sleeps here,
-        and the session has to wait for it."""
+    async def run(
+        self, life: Life, then: Callable[[RunResult], Awaitable[RunResult]] | None = None
+    ) -> RunResult | None:
+        """Drive a cell to its end, or until it waits for a person, in the caller's task; `then` happens while it still
+        has the turn. None: another one sleeps here, and the session has to wait for it."""
         place = await self.order.turn()
         if place is None:
             return None
@@ -106,17 +108,26 @@ class Cells:
             self.order.leave(place)
             raise SessionClosed(f"session {self._setting.session_id!r} is closed")
         life.place, self.front, life.driver, life.run = place, life, self.driver, True
+        life.lingers = then is not None
         self._lives[life.id] = life
-        self._setting.enlist(life)
         try:
-            return await self._attend(life)
+            self._setting.enlist(life)
+            result = await self._attend(life)
+            return await then(result) if then is not None else result
         except BaseException:
             # Whoever ran it is gone, and it goes with them.
             self._drop(life)
             raise
+        finally:
+            life.lingers = False
+            if life.ended:
+                self._leave(life)
 
     async def resume(self, life: Life, listener: Listener | None) -> RunResult:
         """Go on with a cell that sleeps, in the caller's task; if nobody has answered, it still waits."""
+        if life.attended and life.sleeper is not None and life.sleeper.is_only_waiting(self._gate):
+            return self.waiting(life)
+        life.check_unattended()
         life.began = self._clock.monotonic()
         life.cell.output.listen(listener)
         if life.sleeper is not None and life.sleeper.is_only_waiting(self._gate):
@@ -133,14 +144,18 @@ class Cells:
 
     async def _attend(self, life: Life) -> RunResult:
         """Drive a cell whose turn it is. While an approver inside this process is at work it sleeps."""
-        while await self._drive(life):
-            if not await self._desk.answered(life.cell.approval_ids):
-                self.order.fall_asleep()
-                return self.waiting(life)
-            if self._closed and not life.ended:
-                self._end(life, self._halted(life))
-            if life.ended:
-                break
+        life.attended = True
+        try:
+            while await self._drive(life):
+                if not await self._desk.answered(life.cell.approval_ids):
+                    self.order.fall_asleep()
+                    return self.waiting(life)
+                if self._closed and not life.ended:
+                    self._end(life, self._halted(life))
+                if life.ended:
+                    break
+        finally:
+            life.attended = False
         assert life.result is not None
         self._read(life)
         return life.result
@@ -159,11 +174,11 @@ class Cells:
         except asyncio.CancelledError:
             self._end(life, self._halted(life))
         except CloisterError as error:
-            self._end(life, _interrupted(f"the cell could not go on: {error.message}"))
+            self._end(life, self._stuck(life, f"the cell could not go on: {error.message}"))
         # Containment: nobody awaits this task, so nobody else would hear of it.
         except Exception:
             log.exception("cell %s broke", life.id)
-            self._end(life, _interrupted("the cell could not go on: something broke in its host"))
+            self._end(life, self._stuck(life, "the cell could not go on: something broke in its host"))
         else:
             if asleep:
                 self._wait_for_people(life)
@@ -287,6 +302,7 @@ class Cells:
         if life.sleeper is None:
             raise CellBusy(f"cell {life.id} belongs to a run that is under way", hint="its result goes to that run")
         life.detached, life.run = True, False
+        self._supervisor.adopt(life)
         life.max_output_bytes = bytes_for(self._supervisor.limits.max_output_tokens)
         self._wait_for_people(life)
 
@@ -316,6 +332,10 @@ class Cells:
         return self.watch.take(life)
 
     async def _halt(self, life: Life, why: ErrorObject) -> None:
+        if life.halted is not None:
+            # It is on its way out, and its calls may take as long as they were given.
+            await life.over()
+            return
         life.halted = why
         self._unwatch(life)
         if life.task is not None and not life.task.done():
@@ -336,6 +356,11 @@ class Cells:
         if life.sleeper is not None:
             return life.driver.terminate(life.sleeper, why)
         return Ended(Ending(error=why, lost=life.driven and not life.isolated))
+
+    def _stuck(self, life: Life, message: str) -> Ended:
+        """The end of a cell that its host cannot go on with. Nobody is asked about it any more."""
+        why = ErrorObject(Code.INTERRUPTED, message)
+        return life.driver.terminate(life.sleeper, why) if life.sleeper is not None else _interrupted(message)
 
     def _result(self, life: Life, ended: Ended) -> RunResult:
         if life.cell.machine.state is CellState.TERMINATED and ended.ending.error is None:
@@ -370,13 +395,18 @@ class Cells:
             self._supervisor.ended(life, lambda: self._reap(life))
         if self.front is life:
             self.front = None
+        if not life.lingers:
+            self._leave(life)
+
+    def _leave(self, life: Life) -> None:
+        """Its turn is over."""
         place, life.place = life.place, None
         if place is not None:
             self.order.leave(place)
 
     def _drop(self, life: Life) -> None:
-        """A cell that goes with its caller, unread."""
-        if not life.ended:
+        """A cell that goes with its caller, unread; its program may have ended already."""
+        if life.result is None:
             life.halted = CLOSED
             self._end(life, self._halted(life))
         self._read(life)
@@ -445,7 +475,8 @@ class Cells:
         if not life.detached:
             self._lay(life)
             return "sleeps"
-        self._supervisor.admit(life)
+        # What was taken in there is not turned away here.
+        self._supervisor.adopt(life)
         if life.isolated:
             self._isolated += 1
             self._wait_for_people(life) if life.sleeper is not None else self._ready(life)

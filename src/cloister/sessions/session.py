@@ -211,10 +211,7 @@ class Session:
         self._check_open()
         self._used_ms = self._clock.now_ms()
         life = self._cells.new(*prepared, on_output, detached=False, isolated=False)
-        result = await self._cells.run(life)
-        if result is None:
-            return self._refused(ASLEEP)
-        return await self._with_snapshot(result) if return_snapshot else result
+        return await self._cells.run(life, self._with_snapshot if return_snapshot else None) or self._refused(ASLEEP)
 
     async def resume(self, cell_id: str | None = None, *, on_output: Listener | None = None) -> RunResult:
         """Go on with a run that sleeps: one that waits for approval, or in whose middle the session was restored.
