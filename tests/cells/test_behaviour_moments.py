@@ -145,18 +145,22 @@ async def test_run_whose_question_is_answered_elsewhere_is_driven_by_its_caller_
         await house.cloister.decide(approval_id, "allow")
         # In the very moment in which the run is told so.
         with pytest.raises(CellBusy, match="belongs to a run that is under way"):
-            match way:
-                case "resume":
-                    await session.resume(cell_id)
-                case "wait":
-                    await session.wait(cell_id, yield_ms=0)
-                case _:
-                    await session.wait_any([cell_id], timeout_ms=0)
+            await _ask(session, way, cell_id)
         ended = await running
         assert (ended.result, texts_of(ended)) == ("paid 10 for A7", ["once"])
         assert till.paid == [("A7", 10)]
         assert await session.cells() == []
         assert (await session.run("1 + 1")).result == 2
+
+
+async def _ask(session: Session, way: str, cell_id: str) -> None:
+    match way:
+        case "resume":
+            await session.resume(cell_id)
+        case "wait":
+            await session.wait(cell_id, yield_ms=0)
+        case _:
+            await session.wait_any([cell_id], timeout_ms=0)
 
 
 def texts_of(ended: Any) -> list[str]:

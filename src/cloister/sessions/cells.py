@@ -31,6 +31,7 @@ from cloister.ports.store import Store
 from cloister.sessions.asleep import put_to_sleep
 from cloister.sessions.making import Listener, Making
 from cloister.sessions.observing import Teller
+from cloister.sessions.request import check_listener
 from cloister.sessions.results import Reporter
 from cloister.sessions.setting import Setting
 from cloister.sessions.watch import Watch
@@ -65,6 +66,7 @@ class Cells:
         self, program: Program, bounds: SessionLimits, listener: Listener | None, *, detached: bool, isolated: bool
     ) -> Life:
         """A cell that nobody knows of yet."""
+        check_listener(listener)
         return self._making.new(program, bounds, self.driver, listener, detached=detached, isolated=isolated)
 
     def admit(self, life: Life) -> None:
@@ -128,6 +130,7 @@ class Cells:
         if life.attended and life.sleeper is not None and life.sleeper.is_only_waiting(self._gate):
             return self.waiting(life)
         life.check_unattended()
+        check_listener(listener)
         life.began = self._clock.monotonic()
         life.cell.output.listen(listener)
         if life.sleeper is not None and life.sleeper.is_only_waiting(self._gate):
