@@ -3,6 +3,7 @@ while others stand in line. Nothing happens twice, and no turn and no worker is 
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from cloister import (
 )
 from cloister.cells.seats import Seats
 from cloister.cells.tape import MAX_STEPS
+from cloister.sessions.setting import Setting
 from tests.cells.lab import (
     LONG,
     House,
@@ -108,6 +110,29 @@ async def test_run_whose_caller_leaves_while_its_variables_are_put_to_bytes_keep
             await running
         assert (await other.run("1 + 1")).result == 2
         assert (await session.run("x")).result == 2
+
+
+@in_both
+async def test_run_whose_caller_leaves_while_its_end_is_written_down_ends_as_it_did(
+    language: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    writing = Gate(monkeypatch, Setting, "write_end")
+    async with House(store=f"sqlite:///{tmp_path}/cells.db") as house:
+        session = await house.open(language)
+        writing.shut = True
+        running = asyncio.create_task(session.run(program(language, "let", "x", 1) + "\nstore('k', 2)"))
+        await writing.came.wait()
+        running.cancel()
+        await a_few_rounds()
+        writing.open.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert await session.cells() == []
+        assert (await session.run("[x, load('k')]")).result == [1, 2]
+        assert [str(cell.state) for cell in await session.history()] == ["completed", "completed"]
+    async with House(store=f"sqlite:///{tmp_path}/cells.db") as house:
+        session = await house.open(language)
+        assert (await session.run("[x, load('k')]")).result == [1, 2]
 
 
 # -- an approver that thinks ------------------------------------------------------------------------------------------
