@@ -130,15 +130,13 @@ async def test_note_that_is_too_long_says_what_is_missing_of_it(house: House, la
 
 
 @in_both
-async def test_results_that_nobody_reads_count_as_cells(language: str) -> None:
-    async with House(cells=CellLimits(max_cells=3)) as house:
+async def test_no_cell_begins_while_there_are_too_many_results_that_nobody_reads(language: str) -> None:
+    async with House(cells=CellLimits(max_unread=3)) as house:
         session = await house.open(language)
         async with reading(session) as events:
             ids = [await start(session, f"{n}") for n in range(3)]
             await events.until("cell.completed", ids[-1])
-            with pytest.raises(
-                QueueFull, match="3 cells already, 3 of them ended and unread, and no more than 3 may be"
-            ):
+            with pytest.raises(QueueFull, match="nobody has read the ends of 3 cells, and no more than 3 are kept"):
                 await session.exec("3")
             # A run is read by its caller, and leaves nothing.
             assert (await session.run("4")).result == 4

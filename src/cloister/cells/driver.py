@@ -167,8 +167,6 @@ class Driver:
     def stop(self) -> None:
         """End what runs, for sure; nothing new starts."""
         self._stopped = True
-        if self._boarding is not None:
-            self.halt(self._boarding[1])
         if self._running is not None:
             self.halt(self._running[2])
 

@@ -91,13 +91,17 @@ class Supervisor:
     def check_room(self) -> None:
         if self._closed:
             raise CloisterError("this Cloister is closed: make another")
-        # Results that nobody reads take room too.
-        cells = len(self._lives) + len(self._unread)
-        if cells >= self.limits.max_cells:
-            unread = f", {len(self._unread)} of them ended and unread" if self._unread else ""
+        if len(self._lives) >= self.limits.max_cells:
             raise QueueFull(
-                f"there are {cells} cells already{unread}, and no more than {self.limits.max_cells} may be",
+                f"there are {len(self._lives)} cells already, and no more than {self.limits.max_cells} may be",
                 hint="wait for some of them, or terminate them",
+            )
+        # They may hold megabytes each, and forgetting one would lose what was never told.
+        if len(self._unread) >= self.limits.max_unread:
+            raise QueueFull(
+                f"nobody has read the ends of {len(self._unread)} cells, "
+                f"and no more than {self.limits.max_unread} are kept",
+                hint="wait for some of them: what was read is forgotten",
             )
 
     def ready(self, life: Life, owner: str, seats: Seats, work: Callable[[], Coroutine[Any, Any, None]]) -> None:

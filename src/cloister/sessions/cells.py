@@ -164,6 +164,9 @@ class Cells:
                 await life.over()
             elif life.detached or life.sleeper is not None:
                 await self._halt(life, CLOSED)
+            else:
+                # A run that waits for a worker. Of the others the task is cancelled, and that once.
+                life.driver.halt(life.cell)
         place = await self.order.turn()
         await self._setting.seats.lose(self.driver.namespace)
         if place is not None:
