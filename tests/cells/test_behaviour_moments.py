@@ -28,6 +28,7 @@ from tests.cells.lab import (
     House,
     Latch,
     a_few_rounds,
+    error_code,
     in_both,
     observe,
     program,
@@ -89,6 +90,23 @@ async def test_run_whose_caller_leaves_in_the_moment_of_its_end_leaves_the_turn_
         closing.open.set()
         assert await session.cells() == []
         assert (await session.run("x")).result == 1
+
+
+@in_both
+async def test_cell_that_is_terminated_while_its_worker_goes_back_ends_as_its_program_did(
+    language: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with House() as house:
+        session = await house.open(language)
+        closing = Gate(monkeypatch, Seats, "_close")
+        closing.shut = True
+        cell_id = await start(session, program(language, "loop"), limits={"cpu_ms": 100})
+        await closing.came.wait()
+        ending = asyncio.create_task(session.terminate(cell_id))
+        await a_few_rounds()
+        closing.open.set()
+        assert error_code(await ending) == "TIMEOUT_CPU"
+        assert (await session.run("1 + 1")).result == 2
 
 
 @in_both
