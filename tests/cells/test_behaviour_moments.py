@@ -93,6 +93,28 @@ async def test_run_whose_caller_leaves_in_the_moment_of_its_end_leaves_the_turn_
 
 
 @in_both
+async def test_resume_whose_caller_leaves_in_the_moment_of_its_end_leaves_the_turn_to_others(
+    language: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    till = Till()
+    async with House() as house:
+        session = await house.open(language, till.tool)
+        code = "await refund('A7')\n" + program(language, "loop")
+        asked = await session.run(code, limits={"cpu_ms": 100})
+        await house.cloister.decide(asked.approvals[0].id, "allow")
+        closing = Gate(monkeypatch, Seats, "_close")
+        closing.shut = True
+        resuming = asyncio.create_task(session.resume(asked.cell_id))
+        await closing.came.wait()
+        resuming.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await resuming
+        closing.open.set()
+        assert await session.cells() == []
+        assert (await session.run("1 + 1")).result == 2
+
+
+@in_both
 async def test_cell_that_is_terminated_while_its_worker_goes_back_ends_as_its_program_did(
     language: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
