@@ -278,11 +278,16 @@ class Driving:
 
     def _recover(self, life: Life, sleeper: Sleeper) -> None:
         """A cell that did not wake, or was stopped in the middle of it."""
-        if not sleeper.stale:
+        if life.ended:
+            # It was on its way out. What it left, if it left anything, is the namespace's already.
+            if life.driver.namespace.state is sleeper.image:
+                return
+        elif not sleeper.stale:
             life.sleeper = sleeper
             return
-        # How far the cell had come is not known any more.
-        life.driver.withdraw(sleeper)
+        else:
+            # How far the cell had come is not known any more.
+            life.driver.withdraw(sleeper)
         if sleeper.kept is not None:
             place, life.place = life.place, None
             self._book.drop(life)
