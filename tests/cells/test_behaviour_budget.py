@@ -80,6 +80,17 @@ async def test_pragma_is_clamped_by_the_host(strict: House, language: str) -> No
 
 
 @in_both
+async def test_host_clamps_how_long_anybody_waits(strict: House, language: str) -> None:
+    latch = Latch()
+    async with await strict.open(language, latch.tool) as session:
+        seen = await session.exec("await hold(1)", yield_ms=LONG)
+        assert isinstance(seen, Yielded)
+        assert isinstance(await session.wait(seen.cell_id, yield_ms=LONG), Yielded)
+        assert await session.wait_any([seen.cell_id], timeout_ms=LONG) is None
+        await latch.let_go()
+
+
+@in_both
 async def test_line_numbers_count_the_pragma(house: House, language: str) -> None:
     async with await house.open(language) as session:
         seen = await session.exec(pragma(language, "{}") + program(language, "fail"))

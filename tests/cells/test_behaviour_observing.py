@@ -50,6 +50,18 @@ async def test_yield_timer_tells_the_output_so_far_and_the_rest_comes_later_once
 
 
 @in_both
+async def test_lines_printed_after_an_observation_are_told_in_the_next(house: House, language: str) -> None:
+    latch = Latch()
+    code = "\nawait hold(1)\n".join(program(language, "print", f"'{letter}'") for letter in "ab")
+    async with await house.open(language, latch.tool) as session:
+        cell_id = await start(session, code)
+        await latch.until_came()
+        assert texts(await session.wait(cell_id, yield_ms=0)) == ["a\n"]
+        await latch.let_go()
+        assert texts(await session.wait(cell_id)) == ["b\n"]
+
+
+@in_both
 async def test_zero_yield_returns_at_once_and_the_cell_goes_on(house: House, language: str) -> None:
     async with await house.open(language) as session:
         first = await session.exec("text('a')\n'end'", yield_ms=0)

@@ -257,6 +257,24 @@ async def test_terminate_waits_until_cancelled_calls_have_really_ended(language:
 
 
 @in_both
+async def test_terminate_waits_for_the_last_of_several_calls(sleepy: House, language: str) -> None:
+    slow, latch = Leaving(), Latch()
+    async with await sleepy.open(language, slow.tool, latch.tool) as session, reading(session) as events:
+        cell_id = await start(session, program(language, "together", "linger(), hold(1)"))
+        await slow.entered.wait()
+        # Asleep, so that there is no worker to wait for.
+        await events.until("cell.hibernated", cell_id)
+        ending = asyncio.create_task(session.terminate(cell_id))
+        await slow.leaving.wait()
+        await a_few_rounds()
+        assert latch.cancelled == [1]
+        assert not ending.done()
+        slow.may_leave.set()
+        assert isinstance(await ending, Terminated)
+        assert slow.gone
+
+
+@in_both
 async def test_several_calls_at_once_are_all_cancelled(house: House, language: str) -> None:
     latch = Latch()
     async with await house.open(language, latch.tool) as session:

@@ -154,37 +154,81 @@ async def test_what_was_loaded_is_the_programs_own(house: House, language: str) 
 
 
 @pytest.mark.parametrize(
-    ("language", "value"),
+    ("language", "value", "why"),
     [
-        ("python", "lambda: 1"),
-        ("python", "float('nan')"),
-        ("python", "b'x'"),
-        ("python", "{1: 2, (3,): 4}"),
-        ("typescript", "() => 1"),
-        ("typescript", "NaN"),
-        ("typescript", "undefined"),
-        ("typescript", "new Map()"),
+        ("python", "lambda: 1", "cannot be written in JSON"),
+        ("python", "float('nan')", "nan is not a JSON number"),
+        ("python", "b'x'", "a value of type bytes cannot be written in JSON"),
+        ("python", "{1: 2, (3,): 4}", "a key of type tuple cannot be written in JSON"),
+        ("python", "loop", "the value contains itself"),
+        ("python", "large", "the value for 'k' cannot be stored: the value takes more than 1048576 bytes"),
+        ("typescript", "() => 1", "the value is a function, which cannot be written in JSON"),
+        ("typescript", "NaN", "NaN is not a JSON number"),
+        ("typescript", "undefined", "undefined cannot be written in JSON"),
+        ("typescript", "new Map()", "the value is a Map"),
+        ("typescript", "loop", "the value contains itself"),
+        ("typescript", "large", "the value for 'k' cannot be stored: the value takes more than 1048576 bytes"),
     ],
 )
 @behaviour
-async def test_storing_what_is_not_json_can_be_caught_and_stores_nothing(
-    house: House, language: str, value: str
+async def test_storing_what_is_not_json_is_refused_in_words_and_stores_nothing(
+    house: House, language: str, value: str, why: str
 ) -> None:
+    given = {
+        "python": "loop = [1]\nloop.append(loop)\nlarge = ['x' * 1000] * 2000\n",
+        "typescript": "var loop = [1]; loop.push(loop); var large = Array(2000).fill('x'.repeat(1000));\n",
+    }[language]
     async with await house.open(language) as session:
-        seen = await session.exec(program(language, "caught", f"store('k', {value})") + "\nstore('after', 1)\ngot")
-        assert result(seen).startswith("caught ")
+        code = given + program(language, "caught", f"store('k', {value})") + "\nstore('after', 1)\ngot"
+        said = result(await session.exec(code))
+        assert said.startswith("caught ")
+        assert why in said
         assert await session.values.all() == {"after": 1}
 
 
 @in_both
-@pytest.mark.parametrize("key", ["5", "''", "'a\\u0000b'", "'x'.repeat(257)"])
-async def test_storing_under_what_is_no_key_can_be_caught_and_stores_nothing(
-    house: House, language: str, key: str
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [
+        ("5", "the key is text, not"),
+        ("''", "needs at least one character"),
+        ("'a\\u0000b'", "has control characters"),
+        ("'x'.repeat(257)", "has 257 characters: at most 256 are taken"),
+    ],
+)
+@pytest.mark.parametrize("call", ["store({0}, 1)", "load({0})"])
+async def test_what_is_no_key_is_refused_in_words_and_stores_nothing(
+    house: House, language: str, key: str, why: str, call: str
 ) -> None:
     written = key.replace("'x'.repeat(257)", "'x' * 257") if language == "python" else key
     async with await house.open(language) as session:
-        seen = await session.exec(program(language, "caught", f"store({written}, 1)"))
-        assert result(seen).startswith("caught ")
+        said = result(await session.exec(program(language, "caught", call.format(written))))
+        assert said.startswith("caught ")
+        assert why in said
+        assert await session.values.all() == {}
+
+
+@in_both
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        ("text()", "text() takes value"),
+        ("text(1, 2)", "text() takes value"),
+        ("image()", "image() takes source"),
+        ("notify()", "notify() takes message"),
+        ("store('k')", "store() takes key and value"),
+        ("load()", "load() takes key"),
+        ("exit(1)", "exit() takes nothing"),
+        ("yield_control(1)", "yield_control() takes nothing"),
+    ],
+)
+async def test_helper_with_the_wrong_number_of_arguments_says_what_it_takes_and_does_nothing(
+    house: House, language: str, call: str, why: str
+) -> None:
+    async with await house.open(language) as session:
+        seen = await session.exec(program(language, "caught", call))
+        assert result(seen) == f"caught {why}"
+        assert seen.content == ()
         assert await session.values.all() == {}
 
 

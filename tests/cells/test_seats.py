@@ -127,6 +127,24 @@ async def test_those_who_wait_are_served_in_the_order_they_came(one: Seats) -> N
     assert served == ["B", "C", "D"]
 
 
+async def test_session_that_wants_one_seat_does_not_wait_behind_one_that_wants_many(one: Seats) -> None:
+    holder = _namespace()
+    served: list[str] = []
+
+    async def use(owner: str) -> None:
+        namespace = Namespace(LIMITS, seed=1, owner=owner)
+        await one.take(namespace)
+        served.append(owner)
+        await one.lose(namespace)
+
+    await one.take(holder)
+    waiting = [asyncio.create_task(use(owner)) for owner in ("many", "many", "many", "one")]
+    await _until_in_line()
+    await one.lose(holder)
+    await _soon(asyncio.gather(*waiting))  # pyright: ignore[reportArgumentType]
+    assert served == ["many", "one", "many", "many"]
+
+
 async def test_one_who_goes_away_in_line_does_not_hold_up_the_others(one: Seats) -> None:
     names = {key: _namespace() for key in "ABC"}
     await one.take(names["A"])

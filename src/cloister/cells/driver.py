@@ -5,7 +5,7 @@ namespace is then what it was before the cell, until the cell ends.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -98,6 +98,8 @@ class Driver:
         self._hibernate_after_ms = hibernate_after_ms
         self._stopped = False
         self._running: tuple[Runner, Berth, Cell] | None = None
+        # The cell that waits for a worker, and how to end that.
+        self._boarding: tuple[asyncio.Timeout, Cell] | None = None
 
     @property
     def interpreter(self) -> Interpreter | None:
@@ -107,13 +109,17 @@ class Driver:
         """A program from its beginning. `seated` is told when it has a worker."""
         berth = Berth(self._seats, self.namespace, cell.bounds)
         try:
-            interpreter = await berth.board()
+            interpreter = await self._seated(cell, berth.board())
         except SnapshotCorrupt:
             if not berth.narrow:
                 raise
             # The bytes are sound: they only do not fit.
             cell.machine.move(Move.START)
             ending = Ending(error=_TOO_NARROW)
+            decide(cell, ending)
+            return Ended(ending)
+        if interpreter is None:
+            ending = Ending(error=CLOSED)
             decide(cell, ending)
             return Ended(ending)
         if berth.narrow:
@@ -139,7 +145,10 @@ class Driver:
             sleeper.image = await sleeper.load()
             sleeper.load = None
         berth = Berth(self._seats, self.namespace, sleeper.cell.bounds, sleeper.image)
-        await berth.awake()
+        if await self._seated(sleeper.cell, berth.awake()) is None:
+            ended = self.terminate(sleeper, CLOSED)
+            decide(sleeper.cell, ended.ending)
+            return ended
         if seated is not None:
             seated()
         sleeper.cell.machine.move(Move.WAKE)
@@ -162,7 +171,9 @@ class Driver:
             self.halt(self._running[2])
 
     def halt(self, cell: Cell) -> None:
-        """End this cell if it runs. One that is about to is ended when it has its worker: it is `STOPPING`."""
+        """End this cell if it runs, or waits for a worker. One that is between the two ends there: it is `STOPPING`."""
+        if self._boarding is not None and self._boarding[1] is cell:
+            self._boarding[0].reschedule(asyncio.get_running_loop().time())
         if self._running is not None and self._running[2] is cell:
             runner, berth, _ = self._running
             runner.stop()
@@ -196,6 +207,20 @@ class Driver:
 
     def _is_stopping(self, cell: Cell) -> bool:
         return self._stopped or cell.machine.state is CellState.STOPPING
+
+    async def _seated(self, cell: Cell, boarding: Coroutine[Any, Any, Interpreter]) -> Interpreter | None:
+        """A worker for the cell; None if it is ended before there is one."""
+        patience = asyncio.timeout(0 if self._is_stopping(cell) else None)
+        self._boarding = (patience, cell)
+        try:
+            async with patience:
+                return await boarding
+        except TimeoutError:
+            if not patience.expired():
+                raise
+            return None
+        finally:
+            self._boarding = None
 
     async def _check(self, interpreter: Interpreter, sleeper: Sleeper) -> Turn | Ending:
         cell = sleeper.cell

@@ -24,6 +24,7 @@ from cloister.ports.clock import moment
 class Life:
     __slots__ = (
         "_over",
+        "attended",
         "began",
         "begun",
         "cell",
@@ -35,6 +36,7 @@ class Life:
         "halted",
         "handed_over",
         "isolated",
+        "lingers",
         "max_output_bytes",
         "number",
         "observer",
@@ -63,6 +65,10 @@ class Life:
         # Whether it goes on without a caller: started by `exec`, or waited for with `wait`.
         self.detached = detached
         self.isolated = isolated
+        # Whether somebody drives it in their own task, or waits there for an approver to answer.
+        self.attended = False
+        # Whether its turn is still needed when it has ended.
+        self.lingers = False
         # Whether it was begun by `run`, here or elsewhere.
         self.run = False
         # Done when its end is written down, if somebody ended it.
@@ -139,6 +145,10 @@ class Life:
         finally:
             self.observer = None
             self.handed_over = False
+
+    def check_unattended(self) -> None:
+        if self.attended:
+            raise CellBusy(f"cell {self.id} belongs to a run that is under way", hint="its result goes to that run")
 
     def check_unobserved(self) -> None:
         if self.observer is not None:

@@ -20,6 +20,8 @@ _STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 # Images of one cell together; each is bounded by itself.
 _MOST_IMAGES = 64
 _IMAGE_BYTES = 16 << 20
+# Of what is told at once. Where there are more, texts that follow each other are told as one.
+_MOST_ITEMS = 1000
 
 
 class _Entry:
@@ -195,9 +197,13 @@ class Output:
         """What of `text` is kept; under the lock."""
         data = text.encode("utf-8", "replace")
         if self._left <= 0:
-            self.dropped += len(data)
+            self.dropped += len(data) or alone
             return ""
-        if len(data) > self._left:
+        if alone and not data:
+            # Says nothing and is something all the same: without a price there could be any number of them.
+            self._left -= 1
+            kept = ""
+        elif len(data) > self._left:
             self.dropped += len(data) - self._left
             data = data[: self._left]
             # Cut where a character ends; what is lost with it counts as dropped too.
@@ -228,8 +234,9 @@ class Output:
                 self._listener = None
 
 
-def _items(entries: Iterable[_Entry]) -> tuple[Mapping[str, Any], ...]:
+def _items(entries: Sequence[_Entry]) -> tuple[Mapping[str, Any], ...]:
     """What was printed in one go is one item, on whichever stream."""
+    many = len(entries) > _MOST_ITEMS
     items: list[Mapping[str, Any]] = []
     printed: list[str] = []
 
@@ -239,8 +246,8 @@ def _items(entries: Iterable[_Entry]) -> tuple[Mapping[str, Any], ...]:
             printed.clear()
 
     for entry in entries:
-        if entry.kind in _STREAMS:
-            printed.append(entry.text)
+        if entry.kind in _STREAMS or (many and entry.image is None):
+            printed.append(_line(entry))
             continue
         flush()
         items.append(entry.image if entry.image is not None else {"type": "input_text", "text": entry.text})

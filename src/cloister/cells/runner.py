@@ -118,6 +118,7 @@ _Tasks: TypeAlias = "dict[asyncio.Task[Passed], Call]"
 
 
 _CRASHED = ErrorObject(Code.ENGINE_CRASHED, "the worker that held the program died", "run it again")
+_STOPPED = ErrorObject(Code.INTERRUPTED, "the program was stopped by its host")
 
 
 class Runner:
@@ -260,7 +261,15 @@ class Runner:
             if berth.asleep:
                 if self._crashed:
                     return Failed(_CRASHED, fatal=True)
-                interpreter = await berth.awake()
+                # The wait for a worker ends when the cell is.
+                self._patience = asyncio.timeout(0 if self._stopped else None)
+                try:
+                    async with self._patience:
+                        interpreter = await berth.awake()
+                except TimeoutError:
+                    return Failed(_STOPPED, fatal=True)
+                finally:
+                    self._patience = None
                 cell.machine.move(Move.WAKE)
                 cell.tell("cell.woken", {})
             else:
@@ -401,7 +410,7 @@ class Runner:
         if self._crashed:
             return Ending(error=_CRASHED, lost=True)
         if self._stopped:
-            return Ending(error=ErrorObject(Code.INTERRUPTED, "the program was stopped by its host"), lost=True)
+            return Ending(error=_STOPPED, lost=True)
         error = ErrorObject(
             Code.TIMEOUT_WALL,
             f"the program was still waiting for {names} when its {cell.bounds.wall_ms} ms were over",

@@ -141,6 +141,10 @@ class Seats:
         except EngineUnavailable:
             await self.lose(namespace)
             return
+        except BaseException:
+            # Cancelled in the middle of a dump, which its worker may not survive.
+            await asyncio.shield(self.lose(namespace))
+            raise
         if self._line:
             await self.rest(namespace)
         else:
@@ -202,6 +206,9 @@ class Seats:
                 # The worker died between two cells: another one plays the tape, and saves.
                 await self.lose(namespace)
                 await self.take(namespace)
+            except BaseException:
+                await asyncio.shield(self.lose(namespace))
+                raise
             await self.leave(namespace)
         return namespace.state
 

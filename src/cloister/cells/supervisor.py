@@ -68,6 +68,10 @@ class Supervisor:
     def admit(self, life: Life) -> None:
         """Raises `QueueFull` when there are too many already."""
         self.check_room()
+        self.adopt(life)
+
+    def adopt(self, life: Life) -> None:
+        """One that is there in any case: from now on it goes on without a caller."""
         self._lives.add(life)
 
     def check_session(self, owner: str, *, isolated: int | None, line: int) -> None:
@@ -91,6 +95,13 @@ class Supervisor:
             raise QueueFull(
                 f"there are {len(self._lives)} cells already, and no more than {self.limits.max_cells} may be",
                 hint="wait for some of them, or terminate them",
+            )
+        # They may hold megabytes each, and forgetting one would lose what was never told.
+        if len(self._unread) >= self.limits.max_unread:
+            raise QueueFull(
+                f"nobody has read the ends of {len(self._unread)} cells, "
+                f"and no more than {self.limits.max_unread} are kept",
+                hint="wait for some of them: what was read is forgotten",
             )
 
     def ready(self, life: Life, owner: str, seats: Seats, work: Callable[[], Coroutine[Any, Any, None]]) -> None:

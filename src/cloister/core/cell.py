@@ -138,6 +138,8 @@ class CellLimits:
     max_isolated: int = 256
     # Cells of all sessions that have not ended.
     max_cells: int = 20_000
+    # Those that have ended and that nobody has read. No other begins while there are as many.
+    max_unread: int = 20_000
     # A finished cell that nobody has asked for is forgotten after this.
     reap_after_ms: int = 60 * 60_000
     # How long closing waits for programs that compute; those that wait are put to sleep at once.
@@ -161,6 +163,7 @@ _LEAST = {
     "max_queued": 0,
     "max_isolated": 0,
     "max_cells": 1,
+    "max_unread": 1,
     "reap_after_ms": 1,
     "shutdown_ms": 0,
 }

@@ -92,6 +92,26 @@ def check_yield(value: object, name: str = "yield_ms") -> int:
     return value
 
 
+def check_switch(value: object, name: str) -> bool:
+    """Nothing but a boolean: "no" is true in Python."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{name} is True or False, not {type(value).__name__}")
+    return value
+
+
+def check_listener(listener: object) -> None:
+    if listener is not None and not callable(listener):
+        raise InvalidInput(f"on_output is a function that takes a kind and a text, not {type(listener).__name__}")
+
+
+def lasting(limits: SessionLimits | Mapping[str, int] | None, wall_ms: int) -> SessionLimits | Mapping[str, int] | None:
+    """What a cell of `exec` is to be held to: the `wall_ms` that every `SessionLimits` has by itself is that of a run,
+    and was not asked for."""
+    if isinstance(limits, SessionLimits) and limits.wall_ms == SessionLimits().wall_ms:
+        return replace(limits, wall_ms=wall_ms)
+    return limits
+
+
 def check_tokens(value: object) -> int | None:
     if value is None:
         return None

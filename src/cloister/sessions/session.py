@@ -38,7 +38,7 @@ from cloister.sessions.grounds import Grounds, SessionOptions
 from cloister.sessions.history import envelope_at, read_history
 from cloister.sessions.making import Listener
 from cloister.sessions.portrait import Portrait
-from cloister.sessions.request import check_ids, check_yield, observing_terms, prepare
+from cloister.sessions.request import check_ids, check_switch, check_yield, lasting, observing_terms, prepare
 from cloister.sessions.secrets import SessionSecrets
 from cloister.sessions.setting import Setting
 from cloister.sessions.values import Values
@@ -114,7 +114,7 @@ class Session:
             leaving=lambda: self._ledger is not None and self._ledger.leaving,
         )
         # What a cell may use that may outlive its caller.
-        self._enduring = self._without_wall(options.limits)
+        self._enduring = replace(options.limits, wall_ms=self._supervisor.limits.cell_wall_ms)
         self._cells = Cells(setting, first_namespace(options, origin, kept, self._ledger))
         if origin is not None:
             self._take_over(origin)
@@ -211,10 +211,7 @@ class Session:
         self._check_open()
         self._used_ms = self._clock.now_ms()
         life = self._cells.new(*prepared, on_output, detached=False, isolated=False)
-        result = await self._cells.run(life)
-        if result is None:
-            return self._refused(ASLEEP)
-        return await self._with_snapshot(result) if return_snapshot else result
+        return await self._cells.run(life, self._with_snapshot if return_snapshot else None) or self._refused(ASLEEP)
 
     async def resume(self, cell_id: str | None = None, *, on_output: Listener | None = None) -> RunResult:
         """Go on with a run that sleeps: one that waits for approval, or in whose middle the session was restored.
@@ -253,17 +250,16 @@ class Session:
         The session's `wall_ms` does not bound it, but the host's `cell_wall_ms` does, or a `wall_ms` among `limits`."""
         self._check_open()
         terms = observing_terms(code, self.language, yield_ms, max_output_tokens, self._supervisor.limits)
-        prepared = prepare(code, inputs, self.language, self.limits, limits)
+        isolated, enduring = check_switch(isolated, "isolated"), self._enduring
+        prepared = prepare(code, inputs, self.language, enduring, lasting(limits, enduring.wall_ms))
         for refused in (terms, prepared):
             if isinstance(refused, ErrorObject):
                 return Failed(cell_id=self._ids.new("cel_"), error=with_hint(refused))
         assert not isinstance(terms, ErrorObject)
         assert not isinstance(prepared, ErrorObject)
         program, bounds = prepared
-        if bounds.wall_ms == self.limits.wall_ms:
-            bounds = self._enduring if bounds is self.limits else self._without_wall(bounds)
         self._used_ms = self._clock.now_ms()
-        life = self._cells.new(program, bounds, on_output, detached=True, isolated=bool(isolated))
+        life = self._cells.new(program, bounds, on_output, detached=True, isolated=isolated)
         observe_ms, life.max_output_bytes = terms
         self._cells.admit(life)
         seen = await self._cells.watch.one(life, observe_ms)
@@ -277,7 +273,7 @@ class Session:
         observer at a time. With `terminate` the cell is ended first; see `terminate`."""
         self._check_open()
         observe_ms = min(check_yield(yield_ms), self._supervisor.limits.max_yield_ms)
-        if terminate:
+        if check_switch(terminate, "terminate"):
             return await self.terminate(cell_id)
         return await self._cells.watch.one(self._cells.find(cell_id), observe_ms)
 
@@ -460,9 +456,6 @@ class Session:
             self._cells.lay_asleep({**origin.cell, **own}, origin.state, place)
             return True
         return False
-
-    def _without_wall(self, limits: SessionLimits) -> SessionLimits:
-        return replace(limits, wall_ms=self._supervisor.limits.cell_wall_ms)
 
     def _sleeping(self) -> Life | None:
         """The cell that sleeps here until somebody takes it up."""

@@ -28,6 +28,7 @@ class Watch:
 
     async def one(self, life: Life, yield_ms: int) -> Observation:
         """What there is to tell, as soon as there is something, or after `yield_ms`."""
+        life.check_unattended()
         self._detach(life)
         loop = asyncio.get_running_loop()
         news: asyncio.Future[None] = loop.create_future()
@@ -51,6 +52,7 @@ class Watch:
     async def first_of(self, lives: list[Life], timeout_ms: int) -> Observation | None:
         """The first of them that has something to tell; None when none has in time."""
         for life in lives:
+            life.check_unattended()
             life.check_unobserved()
         for life in lives:
             self._detach(life)
