@@ -117,8 +117,7 @@ async def test_a_session_that_the_server_has_forgotten_is_made_anew() -> None:
         async with McpSource(at(port, patience_ms=60_000)) as source:
             assert await source.call("lab.t0", {}, about()) == "one"
             forgotten = True
-            failed = await failure_of(source, "lab.t0")
-            assert failed.message == "MCP server 'lab' is gone: it has forgotten the session"
+            # It was turned away and not done, so it is made once more.
             assert await source.call("lab.t0", {}, about()) == "two"
 
 

@@ -208,3 +208,19 @@ asyncio.run(main())
     await gone.wait()
     asyncio.get_running_loop().remove_reader(handle)
     os.close(handle)
+
+
+async def test_a_server_that_speaks_only_the_newer_protocol_is_spoken_to() -> None:
+    newer = """
+def begin(id): send({"jsonrpc": "2.0", "id": id, "error": {"code": -32022, "message": "too old",
+                     "data": {"supported": ["2026-07-28"], "requested": "2025-11-25"}}})
+FRESH = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+def heard(message):
+    if message.get("method") == "server/discover":
+        answer(message["id"], {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, **FRESH})
+        message["method"] = None
+def listed(id, cursor): answer(id, {"tools": TOOLS, **FRESH})
+def called(id, name): answer(id, {"content": [{"type": "text", "text": "newer"}], "resultType": "complete"})
+"""
+    async with McpSource(server(newer)) as source:
+        assert await source.call("odd.go", {}, about()) == "newer"

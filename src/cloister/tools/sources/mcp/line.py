@@ -21,6 +21,8 @@ class Line:
         self.reason = ""
         # What the server said last when it refused, for messages that would otherwise say nothing.
         self.note = ""
+        # A request was turned away because the server no longer knows the session.
+        self.forgotten = False
 
     @property
     def is_lost(self) -> bool:

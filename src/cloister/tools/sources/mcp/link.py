@@ -45,6 +45,10 @@ _TOO_OLD = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND, INVALID_REQUEST)
 _ANSWER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
 
 
+class NotTaken(SourceFailed):
+    """The server turned a request away before it looked at it: it may be made again."""
+
+
 class Link:
     def __init__(self, server: McpServer, session: ClientSession, line: Line) -> None:
         self._server = server
@@ -116,6 +120,9 @@ class Link:
 
     def failure(self, error: Exception, *, calling: bool = False) -> SourceFailed:
         """What went wrong between us, in words for a program."""
+        if self._line.forgotten and isinstance(error, MCPError) and error.message == "Session terminated":
+            self._line.lose("it has forgotten the session")
+            return NotTaken(f"{self._server.what} is gone: {self._line.reason}", gone=True)
         closed = error.message if isinstance(error, MCPError) and error.code == CONNECTION_CLOSED else None
         hint = _UNKNOWN if calling else None
         if closed not in (None, "Connection closed") and not self._line.is_lost:

@@ -237,9 +237,16 @@ class McpSource:
             raise self._no_tool(full_name)
         if not isinstance(arguments, dict):
             raise SourceFailed(f"{full_name} takes its arguments by name")
-        link = await self._reach(min(float(self.server.patience_ms), about.remaining_ms))
+        from cloister.tools.sources.mcp.link import NotTaken
+
+        patience_ms = min(float(self.server.patience_ms), about.remaining_ms)
         try:
-            return self._veil.json(await link.call(entry, arguments, about))
+            try:
+                value = await (await self._reach(patience_ms)).call(entry, arguments, about)
+            except NotTaken:
+                # Once: over HTTP this is how a server that was started anew is noticed.
+                value = await (await self._reach(patience_ms)).call(entry, arguments, about)
+            return self._veil.json(value)
         except SourceFailed as failed:
             message, hint = self._veil.text(failed.message), failed.hint and self._veil.text(failed.hint)
             raise SourceFailed(message, hint=hint, gone=failed.gone) from None

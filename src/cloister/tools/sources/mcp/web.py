@@ -62,7 +62,13 @@ class _Watched(httpx2.AsyncBaseTransport):
         if response.status_code >= 400:
             self._line.note = f"HTTP {response.status_code}"
         if response.status_code == 404 and MCP_SESSION_ID in request.headers:
-            self._line.lose("it has forgotten the session")
+            # Whoever sent a request has to hear first that it was turned away.
+            self._line.forgotten = True
+            if request.method == "GET":
+                self._line.lose("it has forgotten the session")
+            await response.aclose()
+            # Without what the server says of it, which differs from server to server.
+            return httpx2.Response(404, request=request)
         encoding = response.headers.get("content-encoding", "identity").lower()
         stream = response.stream
         assert isinstance(stream, httpx2.AsyncByteStream)
