@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import zstandard
@@ -46,12 +46,11 @@ class Server(ThreadingHTTPServer):
 
 
 class _Door(BaseHTTPRequestHandler):
-    server: Server  # pyright: ignore[reportIncompatibleVariableOverride]
-
     def do_POST(self) -> None:
         token = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        self.server.seen.append(token)
-        welcome = token in self.server.known
+        server = cast("Server", self.server)
+        server.seen.append(token)
+        welcome = token in server.known
         body = f"{'welcome' if welcome else 'go away'}, you sent {token}".encode()
         self.send_response(200 if welcome else 401)
         self.send_header("Content-Length", str(len(body)))

@@ -74,7 +74,7 @@ class Attachments:
         # The bounds hold for what is there and what is being added, so one after the other.
         self._changing = asyncio.Lock()
 
-    async def add(self, data: bytes, media_type: str, *, name: str | None = None) -> AttachmentInfo:
+    async def add(self, data: bytes | bytearray, media_type: str, *, name: str | None = None) -> AttachmentInfo:
         """Refer to these bytes. Those that are here already get this media type and name, and keep their time."""
         held = _check_data(data, self._bounds)
         kind, shown = _check_media_type(media_type), _check_name(name)

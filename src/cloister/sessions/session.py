@@ -423,13 +423,15 @@ class Session:
 
     def first_writes(self) -> list[Write]:
         """What there is of the session before it has run anything."""
-        own = [*map(Put, self._values.rows(self.id)), *self._files.book.everything(), *self._belongings.first_writes()]
+        return [*self._what_is(), *self._belongings.first_writes()]
+
+    def _what_is(self) -> list[Write]:
+        own = [*map(Put, self._values.rows(self.id)), *self._files.book.everything()]
         return first_writes(self.row, self._cells.driver.namespace, own, self._keeper)
 
     def row(self, image: str | None) -> SessionRow:
         """The session as it is written down; `image` names its namespace's bytes."""
-        last_cell = self._keeper.last_cell if self._keeper is not None else 0
-        seed = self._cells.driver.namespace.seed
+        last_cell, seed = self._keeper.last_cell if self._keeper is not None else 0, self._cells.driver.namespace.seed
         return self._portrait.row(image, used_ms=self._used_ms, seed=seed, last_cell=last_cell)
 
     async def take_up(self, cells: Iterable[CellRow], secrets: Sequence[SecretRow]) -> dict[str, str]:
@@ -451,7 +453,7 @@ class Session:
         self._values.merge(origin.values)
         self._files.replace(origin.files, origin.contents)
         if place is not None and self._keeper is not None:
-            self._keeper.write(self.first_writes())
+            self._keeper.write(self._what_is())
         if origin.cell is not None and origin.state is not None:
             # A copy is another cell: two branches must not share the keys of their calls.
             own = {} if origin.session_id == self.id else {"id": self._ids.new("cel_")}
