@@ -8,12 +8,13 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from bench import cells, engines, gate, store
+from bench import cells, engines, files, gate, store
 from bench.measure import Row
 
 PARTS: dict[str, Callable[[], AsyncIterator[Row]]] = {
     "cells": cells.rows,
     "engines": engines.rows,
+    "files": files.rows,
     "gate": gate.rows,
     "store": store.rows,
 }

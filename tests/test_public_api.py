@@ -58,6 +58,7 @@ NAMES = [
     "HookedCall",
     "InitialFile",
     "Interrupted",
+    "InvalidConfig",
     "InvalidInput",
     "InvalidLanguage",
     "InvalidLimits",
@@ -66,10 +67,15 @@ NAMES = [
     "Language",
     "LanguageRuntime",
     "LeaseLost",
+    "McpHttp",
+    "McpSource",
+    "McpStdio",
     "Metrics",
     "Mount",
     "Note",
     "Observation",
+    "OpenApi",
+    "OpenApiSource",
     "PastCall",
     "PastCell",
     "PastSnapshot",
@@ -98,6 +104,7 @@ NAMES = [
     "SnapshotError",
     "SnapshotForeign",
     "SnapshotVersionMismatch",
+    "SourceFailed",
     "Span",
     "StoreConflict",
     "StoreError",
@@ -111,6 +118,7 @@ NAMES = [
     "WaitingForApproval",
     "Yielded",
     "__version__",
+    "read_mcp_servers",
     "run_sync",
     "tool",
 ]
@@ -140,7 +148,8 @@ print(json.dumps({
     "children": [open(f"/proc/self/task/{t}/children").read() for t in os.listdir("/proc/self/task")],
     "tasks": len(os.listdir("/proc/self/task")),
     "heavy": sorted({m.split(".")[0] for m in sys.modules} & {
-        "pydantic", "pydantic_monty", "wasmtime", "tree_sitter", "cel", "jsonschema_rs"
+        "pydantic", "pydantic_monty", "wasmtime", "tree_sitter", "cel", "jsonschema_rs", "mcp", "mcp_types",
+        "httpx2", "yaml"
     }),
 }))
 """

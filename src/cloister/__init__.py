@@ -36,6 +36,7 @@ from cloister.core.errors import (
     EngineUnavailable,
     FileConflict,
     FileNotFound,
+    InvalidConfig,
     InvalidInput,
     InvalidLanguage,
     InvalidLimits,
@@ -70,10 +71,12 @@ from cloister.gate.hooks import Deny, Hook, HookedCall, Note, Replace
 from cloister.gate.policy import DenyRule
 from cloister.ports.engine import TypeCheck
 from cloister.ports.secrets import Secret
+from cloister.ports.source import SourceFailed
 from cloister.sessions import Session
 from cloister.sessions.attachments import AttachmentInfo
 from cloister.sessions.secrets import SecretInfo
 from cloister.tools import CallContext, Tool, ToolError, ToolRegistry, tool
+from cloister.tools.sources import McpHttp, McpSource, McpStdio, OpenApi, OpenApiSource, read_mcp_servers
 
 __version__ = _version("cloister")
 
@@ -124,6 +127,7 @@ __all__ = [
     "HookedCall",
     "InitialFile",
     "Interrupted",
+    "InvalidConfig",
     "InvalidInput",
     "InvalidLanguage",
     "InvalidLimits",
@@ -132,10 +136,15 @@ __all__ = [
     "Language",
     "LanguageRuntime",
     "LeaseLost",
+    "McpHttp",
+    "McpSource",
+    "McpStdio",
     "Metrics",
     "Mount",
     "Note",
     "Observation",
+    "OpenApi",
+    "OpenApiSource",
     "PastCall",
     "PastCell",
     "PastSnapshot",
@@ -164,6 +173,7 @@ __all__ = [
     "SnapshotError",
     "SnapshotForeign",
     "SnapshotVersionMismatch",
+    "SourceFailed",
     "Span",
     "StoreConflict",
     "StoreError",
@@ -177,6 +187,7 @@ __all__ = [
     "WaitingForApproval",
     "Yielded",
     "__version__",
+    "read_mcp_servers",
     "run_sync",
     "tool",
 ]

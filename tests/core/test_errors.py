@@ -12,6 +12,7 @@ TREE: dict[str, tuple[str | None, str]] = {
     "InvalidLanguage": ("INVALID_LANGUAGE", "InvalidInput"),
     "InvalidLimits": ("INVALID_LIMITS", "InvalidInput"),
     "InvalidToolName": ("INVALID_TOOL_NAME", "InvalidInput"),
+    "InvalidConfig": ("INVALID_CONFIG", "InvalidInput"),
     "ApprovalNotFound": ("APPROVAL_NOT_FOUND", "CloisterError"),
     "ApprovalClosed": ("APPROVAL_CLOSED", "CloisterError"),
     "SessionNotFound": ("SESSION_NOT_FOUND", "CloisterError"),

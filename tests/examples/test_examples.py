@@ -71,6 +71,16 @@ a secret that is still there: UPLOAD_TOKEN for ('upload',)
 in words: handed in with [secret UPLOAD_TOKEN]
 another session cannot read report.pdf
 the token is in the database: False""",
+    "21_mcp_server.py": """\
+library.in_stock: read, approval none
+library.lend: external_system, approval manual
+{'Emma': 3}
+take good care of Emma
+Error executing tool lend: Ulysses is out""",
+    "22_openapi.py": """\
+weather.get_report ('city',)
+{'upload': 'its body is multipart/form-data; JSON, forms, text and octets can be sent'}
+{'city': 'Rome', 'degrees': 21.5, 'asked by': '[secret]'}""",
 }
 FILES = sorted(path.name for path in EXAMPLES.glob("*.py"))
 

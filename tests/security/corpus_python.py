@@ -313,12 +313,12 @@ ESCAPES = [
     ends("os.system is not there", "import os\nos.system('id')", *_NOTHING),
     ends("os.fork is not there", "import os\nos.fork()", *_NOTHING),
     ends("os.popen is not there", "import os\nos.popen('id').read()", *_NOTHING),
-    ends("os.listdir sees nothing", "import os\nos.listdir('/')", *_NOTHING, "PERMISSION_DENIED"),
+    harmless("os.listdir sees nothing but the session's files", "import os\nos.listdir('/')", []),
     harmless("the environment is empty", "import os\nlen(os.environ)", 0, *_NOTHING),
     harmless("no variable of the environment is there", "import os\nos.getenv('PATH')", None, *_NOTHING),
     ends("the password file cannot be opened", "open('/etc/passwd').read()", *_NOTHING, "PERMISSION_DENIED"),
     ends("a path cannot be read", "from pathlib import Path\nPath('/etc/passwd').read_text()", *_NOTHING, "PERMISSION_DENIED"),
-    ends("a path cannot be written", "from pathlib import Path\nPath('/tmp/cloister-escape').write_text('x')", *_NOTHING, "PERMISSION_DENIED"),
+    harmless("a path that is written is the session's own", "from pathlib import Path\nPath('/tmp/cloister-escape').write_text('x')", 1),
     ends("a process's memory cannot be opened", "open('/proc/self/mem', 'rb').read(1)", *_NOTHING, "PERMISSION_DENIED"),
     harmless("no file is known to exist", "from pathlib import Path\nPath('/etc/passwd').exists()", False, *_NOTHING, "PERMISSION_DENIED"),
     ends("subprocess is not there", "import subprocess\nsubprocess.run(['id'])", "UNSUPPORTED_FEATURE"),
@@ -339,6 +339,26 @@ ESCAPES = [
     harmless("the checker's own word may be a variable", "__cloister_halt__ = lambda: 1\n__cloister_halt__()", 1, REFUSED),
 ]  # fmt: skip
 
+# A path, and what a session may hold of files, is a program's to choose.
+FILES = [
+    ends("files without number fill nothing but their quota", "n = 0\nwhile True:\n    open(f'f{n}', 'w')\n    n += 1", STOPPED, UNCAUGHT),
+    ends("a refused file that is tried again and again is stopped", _SWALLOW.format("open('a\\\\b', 'w')", "BaseException"), STOPPED),
+    ends("a file that grows byte by byte is stopped", "f = open('a', 'a')\nwhile True:\n    f.write('x')", STOPPED),
+    ends("a file that doubles hits a bound", "s = 'x' * 1000\nwhile True:\n    open('a', 'w').write(s)\n    s = open('a').read() * 2", STOPPED, FULL, UNCAUGHT),
+    ends("a file that is read again and again is stopped", "open('a', 'w').write('x' * 4_000_000)\nwhile True:\n    open('a').read()", STOPPED, FULL),
+    ends("files that are all kept in memory hit its bound", "open('a', 'w').write('x' * 4_000_000)\nx = [open('a').read() for _ in range(100)]", STOPPED, FULL),
+    ends("one write of more than may cross is refused", "open('a', 'wb').write(b'x' * (17 << 20))", UNCAUGHT, FULL),
+    ends("a path of a million characters is refused", "open('a' * 1_000_000, 'w')", UNCAUGHT),
+    ends("directories cannot be nested without end", "import os\nwhile True:\n    os.mkdir('d')\n    os.chdir('d')", UNCAUGHT, STOPPED),
+    ends("a walk through a wide tree ends", "import os\nfor i in range(300):\n    os.makedirs(f'd{i}/e')\nwhile True:\n    list(os.walk('.'))", STOPPED),
+    harmless("dots lead nowhere", "from pathlib import Path\n[Path(p).exists() for p in ('../../../../etc/passwd', '/workspace/../../proc', '/../..', '//etc/passwd')]", [False, False, True, False]),
+    ends("a NUL ends no path", "open('a\\0/etc/passwd')", UNCAUGHT),
+    harmless("a name that looks like a way out is a name", "open('..%2f..%2fetc', 'w').write('x')\nimport os\nos.listdir('.')", ["..%2f..%2fetc"]),
+    harmless("names of lines and control characters are names", "import os\nopen('a\\nb\\x1b[2J', 'w')\nos.listdir('.')", ["a\nb\x1b[2J"], UNCAUGHT),
+    harmless("descriptors are not there", "got = []\nfor fd in range(64):\n    try:\n        got.append(open(fd).read())\n    except TypeError:\n        pass\ngot", []),
+    ends("a file made while it is read ends", "open('a', 'w').write('x\\n' * 1000)\nwith open('a') as f:\n    for line in f:\n        open('a', 'a').write(line)\n7", OK, value=7),
+]  # fmt: skip
+
 CORPUS: tuple[Snippet, ...] = (
-    *LOOPS, *BOMBS, *RECURSION, *SOURCES, *MEMORY, *OUTPUT, *RESULTS, *CALLS, *FAKES, *ESCAPES,
+    *LOOPS, *BOMBS, *RECURSION, *SOURCES, *MEMORY, *OUTPUT, *RESULTS, *CALLS, *FAKES, *ESCAPES, *FILES,
 )  # fmt: skip

@@ -438,6 +438,25 @@ ESCAPES = [
     ends("an iterator that is closed twice ends", "const it: any = { [Symbol.iterator]() { return this; }, next() { return { done: false, value: 1 }; }, return() { throw new Error('closed'); } };\nfor (const x of it) { break; }", UNCAUGHT),
 ]  # fmt: skip
 
+FILES = [
+    ends("files without number fill nothing but their quota", "for (let n = 0; ; n++) files.write('f' + n, '')", STOPPED, UNCAUGHT),
+    ends("a refused file that is tried again and again is stopped", "for (;;) { try { files.write('a\\\\b', '') } catch {} }", STOPPED),
+    ends("a file that grows byte by byte is stopped", "for (;;) files.append('a', 'x')", STOPPED),
+    ends("a file that doubles hits a bound", "let s = 'x'.repeat(1000); for (;;) { files.write('a', s); s = files.read('a').repeat(2) }", STOPPED, FULL, UNCAUGHT),
+    ends("a file that is read again and again is stopped", "files.write('a', 'x'.repeat(4e6)); for (;;) files.read_bytes('a')", STOPPED, FULL),
+    ends("files that are all kept in memory hit its bound", "files.write('a', 'x'.repeat(4e6)); const x: any[] = []; for (;;) x.push(files.read('a'))", STOPPED, FULL),
+    ends("a pattern that goes back without end holds nobody up", "files.write('a', 'a'.repeat(40) + '!'); files.grep('^(a+)+$').length", OK, STOPPED, UNCAUGHT, value=0),
+    ends("a pattern of a million characters is refused", "files.grep('a'.repeat(1e6))", UNCAUGHT),
+    ends("a pattern that matches everything everywhere is bounded", "files.write('a', 'x\\n'.repeat(1e6)); files.grep('').length > 100000", OK, STOPPED, UNCAUGHT, TOO_LARGE, value=False),
+    ends("a path of a million characters is refused", "files.read('a'.repeat(1e6))", UNCAUGHT),
+    ends("dots are refused", "files.read('../../../../etc/passwd')", UNCAUGHT),
+    harmless("an error names nothing but the path that was asked for", "let s = ''; try { files.read('/etc/passwd') } catch (e: any) { s = e.message + e.stack } /[.]py|site-packages|usr|sqlite/.test(s)", False),
+    harmless("options from a hostile object are read once and refused", "let n = 0; try { files.delete('a', new Proxy({}, { ownKeys() { n++; return Array.from({ length: 1000 }, (_, i) => 'k' + i) }, getOwnPropertyDescriptor: () => ({ enumerable: true, configurable: true, value: 1 }) }) as any) } catch {} n", 1),
+    ends("options without end are stopped", "files.delete('a', new Proxy({}, { ownKeys() { for (;;); } }) as any)", STOPPED),
+    ends("content that changes while it is looked at ends", "const b: any = new ArrayBuffer(8, { maxByteLength: 1 << 20 } as any); const v = new Uint8Array(b); b.resize(1 << 20); files.write('a', v); b.resize(0); files.write('a', v); 7", OK, UNCAUGHT, value=7),
+    ends("a file's bytes are the program's own", "files.write('a', new Uint8Array(8)); const b = files.read_bytes('a'); b[0] = 1; files.read_bytes('a')[0]", OK, value=0),
+]  # fmt: skip
+
 CORPUS: tuple[Snippet, ...] = (
-    *LOOPS, *BOMBS, *RECURSION, *SOURCES, *MEMORY, *OUTPUT, *RESULTS, *PROMISES, *POLLUTION, *CALLS, *FAKES, *ESCAPES,
+    *LOOPS, *BOMBS, *RECURSION, *SOURCES, *MEMORY, *OUTPUT, *RESULTS, *PROMISES, *POLLUTION, *CALLS, *FAKES, *ESCAPES, *FILES,
 )  # fmt: skip

@@ -99,7 +99,8 @@ def test_tool_or_namespace_stands_in_front_of_our_own_function_of_its_name(langu
 def test_tool_or_namespace_stands_in_front_of_the_helper_of_its_name(language: Language) -> None:
     tools = [Tool(find, name="text"), Tool(find, namespace="store"), Tool(find, name="exit"), Tool(find, name="Any")]
     made = render_catalog(ToolRegistry(tools), language)
-    assert made.helpers == {"image", "notify", "load", "yield_control"}
+    files = {"files"} if language is Language.TYPESCRIPT else set[str]()
+    assert made.helpers == {"image", "notify", "load", "yield_control"} | files
     text = render_stubs(ToolRegistry(tools), language)
     if language is Language.PYTHON:
         for stubs in (made.stubs, text):
@@ -108,6 +109,13 @@ def test_tool_or_namespace_stands_in_front_of_the_helper_of_its_name(language: L
         assert "store" not in _functions(made.stubs)
     else:
         assert [name for name in declared(text) if name in ("function store", "function text")] == ["function text"]
+
+
+@pytest.mark.parametrize("tool", [Tool(find, name="files"), Tool(find, namespace="files")], ids=["tool", "namespace"])
+def test_tool_or_namespace_stands_in_front_of_files(tool: Tool) -> None:
+    registry = ToolRegistry([tool])
+    assert "files" not in render_catalog(registry, Language.TYPESCRIPT).helpers
+    assert "const files" not in declared(render_stubs(registry, Language.TYPESCRIPT))
 
 
 def test_helpers_are_read_as_functions_and_checked_as_what_a_program_may_assign_to() -> None:
@@ -143,7 +151,8 @@ def test_stubs_are_one_text_in_either_language() -> None:
     assert "# --- from shop import … ---\n" in python
     typescript = render_stubs(registry, Language.TYPESCRIPT)
     assert [name for name in declared(typescript) if not name.startswith("interface")] == [
-        *(f"function {name}" for name in ("secret", *HELPERS, *OWN, "find")), "namespace shop", "const tools",
+        *(f"function {name}" for name in ("secret", *HELPERS)), "const files",
+        *(f"function {name}" for name in (*OWN, "find")), "namespace shop", "const tools",
     ]  # fmt: skip
     for name in (*OWN, "find", "shop"):
         assert f"\n  {name}: typeof {name};\n" in typescript

@@ -116,6 +116,8 @@ class Driver:
             ending = Ending(error=_TOO_NARROW)
             decide(cell, ending)
             return Ended(ending)
+        if berth.narrow:
+            cell.recording.filed.keep()
         if seated is not None:
             seated()
         cell.machine.move(Move.START)
@@ -205,7 +207,7 @@ class Driver:
             cell.output.write,
             recording.catalog,
             cell.bounds.max_external_calls,
-            cell.helper,
+            cell.voice,
         )
         checked = await interpreter.check(cell.program, self._types, turn, starting=True)
         sleeper.diagnostics = checked.diagnostics
@@ -232,7 +234,7 @@ class Driver:
                 drive = await runner.go_on(berth, cell)
             if isinstance(drive, Waiting) and self._is_stopping(cell):
                 drive = Ending(error=CLOSED, lost=True)
-            if isinstance(drive, Waiting) or (sleeper.off_tape and not drive.lost):
+            if isinstance(drive, Waiting) or (self._ends_as_bytes(berth, sleeper) and not drive.lost):
                 try:
                     sleeper.image = await berth.dump()
                 except EngineUnavailable:
@@ -243,6 +245,11 @@ class Driver:
             return drive
         finally:
             self._running = None
+
+    def _ends_as_bytes(self, berth: Berth, sleeper: Sleeper) -> bool:
+        """Whether only bytes say what the cell did to the namespace. Files are not used a second time for a tape."""
+        used = sleeper.cell.recording.filed.used
+        return sleeper.off_tape or (used and self.namespace.lasting and not berth.narrow)
 
     async def _conclude(self, berth: Berth, sleeper: Sleeper, drive: Drive, *, ran: bool = True) -> Drove:
         """Where the interpreter goes, and what the namespace is from now on."""
@@ -255,8 +262,8 @@ class Driver:
         if drive.lost or cell.machine.state is CellState.TERMINATED:
             await berth.give_up()
         else:
-            if sleeper.off_tape:
-                # What came before it is on no tape: its end counts because it is in the bytes.
+            if self._ends_as_bytes(berth, sleeper):
+                # It is on no tape, as a whole or in part: its end counts because it is in the bytes.
                 namespace.state, namespace.load = sleeper.image, None
                 namespace.tape.clear()
             elif ran and namespace.lasting:

@@ -84,6 +84,11 @@ class Cell:
         self.tell, self.helper, self.keep = _unheard, no_helper, None
 
     @property
+    def voice(self) -> Helper:
+        """The helper as its program reaches it: what it asks of files is noted."""
+        return self.recording.filed.through(self.helper)
+
+    @property
     def caller(self) -> Caller:
         return Caller(self.id, self.budget, self.woke)
 
@@ -248,7 +253,7 @@ class Runner:
 
     async def _resume(self, berth: Berth, cell: Cell, settlements: Sequence[Settlement], now_ms: int) -> Step:
         sink, limit = cell.output.write, cell.budget.limit
-        turn = Turn(now_ms, cell.wall_left_ms, cell.cpu_left_ms, sink, cell.recording.catalog, limit, cell.helper)
+        turn = Turn(now_ms, cell.wall_left_ms, cell.cpu_left_ms, sink, cell.recording.catalog, limit, cell.voice)
         if self._nap is not None:
             self._nap.end()
         async with self._turnstile:

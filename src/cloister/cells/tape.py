@@ -2,13 +2,14 @@
 
 A namespace is its last dump plus its tape. Dumping after every cell would cost as much as a small cell; a tape
 costs nothing until a worker dies, and then the steps are played again: an engine is deterministic, calls are
-answered from the tape and the world is not touched.
+answered from the tape and the world is not touched. A cell that used files is on no tape: see `filed.py`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cloister.cells.answers import played
+from cloister.cells.filed import Filed
 from cloister.cells.values import CellValues
 from cloister.core.limits import SessionLimits
 from cloister.core.value import Json
@@ -32,6 +33,7 @@ class Recording:
     resumes: list[tuple[int, Sequence[Settlement]]] = field(default_factory=list[tuple[int, Sequence[Settlement]]])
     # The stored values that the cell started with.
     values: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    filed: Filed = field(default_factory=Filed)
 
 
 class TapeBroken(Exception):
@@ -73,14 +75,14 @@ class Tape:
     async def play(self, interpreter: Interpreter, limits: SessionLimits) -> None:
         """Bring an interpreter that was opened from the last bytes to where the tape ends."""
         for recording in self._recordings:
-            helper = played(CellValues(recording.values))
+            helper = recording.filed.again(played(CellValues(recording.values)))
             turn = _turn(recording.now_ms, recording.catalog, limits, helper)
             step: Step = await interpreter.start(recording.program, turn)
             for now_ms, settlements in recording.resumes:
                 if not isinstance(step, Suspended):
                     raise TapeBroken("a cell took another course")
                 step = await interpreter.resume(settlements, _turn(now_ms, recording.catalog, limits, helper))
-            if isinstance(step, Suspended) or (isinstance(step, Failed) and step.fatal):
+            if helper.strayed or isinstance(step, Suspended) or (isinstance(step, Failed) and step.fatal):
                 raise TapeBroken("a cell did not end as it had")
 
 

@@ -5,7 +5,8 @@
     │   ├── InvalidSessionId            INVALID_SESSION_ID
     │   ├── InvalidLanguage             INVALID_LANGUAGE
     │   ├── InvalidLimits               INVALID_LIMITS
-    │   └── InvalidToolName             INVALID_TOOL_NAME
+    │   ├── InvalidToolName             INVALID_TOOL_NAME
+    │   └── InvalidConfig               INVALID_CONFIG: a key of a configuration, named by its path
     ├── SessionNotFound                 SESSION_NOT_FOUND
     ├── SessionExists                   SESSION_EXISTS
     ├── SessionClosed                   SESSION_CLOSED
@@ -68,6 +69,16 @@ class InvalidLimits(InvalidInput):
 
 class InvalidToolName(InvalidInput):
     code = "INVALID_TOOL_NAME"
+
+
+class InvalidConfig(InvalidInput):
+    """`path` is the key, such as `mcpServers.git.args`, so that whoever read the file can say on which line it is."""
+
+    code = "INVALID_CONFIG"
+
+    def __init__(self, path: str, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{path}: {reason}", hint=hint)
+        self.path = path
 
 
 class SessionNotFound(CloisterError, LookupError):

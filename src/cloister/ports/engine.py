@@ -51,7 +51,8 @@ class Catalog:
     own: frozenset[str] = frozenset()
     # The session's, in every handle that `secret("NAME")` gives; without one a program has no `secret`.
     mark: str = ""
-    # Those of `HELPERS` that a program has: all that no tool and no namespace stands in front of.
+    # Those of `HELPERS`, and `files` in TypeScript, that a program has: all that no tool and no namespace stands in
+    # front of.
     helpers: frozenset[str] = frozenset()
 
 

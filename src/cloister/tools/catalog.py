@@ -89,7 +89,7 @@ def render_catalog(registry: ToolRegistry, language: Language) -> Catalog:
         signatures=_Signatures(language, known),
         revision=revision_of(registry),
         own=frozenset(capability.name for capability in own),
-        helpers=frozenset(own_helpers(roots)),
+        helpers=frozenset(own_helpers(language, roots)),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from cloister.core.capability import Capability
 from cloister.core.language import Language
-from cloister.ports.helping import HELPERS
+from cloister.ports.helping import FILES_OBJECT, HELPERS
 
 # Asked like tools, so engines must know their names. `secret` is not: it answers within the program.
 OWN = ("list_tools", "describe_tool", "current_policy")
@@ -107,6 +107,38 @@ _TYPESCRIPT_HELPERS = {
     "yield_control": "(): void",
     "exit": "(): never",
 }
+# One text for people, models and the parser of our tests.
+_TYPESCRIPT_FILES = """\
+/** An entry of a directory. */
+declare interface FileEntry { name: string; path: string; kind: "file" | "directory"; size_bytes: number }
+/** What is known of a file or a directory. */
+declare interface FileStat {
+  path: string; kind: "file" | "directory"; size_bytes: number; modified_ms: number; hash: string | null;
+  read_only: boolean;
+}
+/** The session's files. Answers are there at once; an error has a `code` such as FILE_NOT_FOUND. */
+declare const files: {
+  read(path: string): string;
+  read_bytes(path: string): Uint8Array;
+  /** Replaces the file; makes directories above it. The size in bytes. */
+  write(path: string, content: string | Uint8Array): number;
+  append(path: string, content: string | Uint8Array): number;
+  /** Writes only if the file has that hash; null if it must not be there. The new hash. */
+  write_if_match(path: string, content: string | Uint8Array, hash: string | null): string;
+  /** False for a directory that is not empty, unless recursive. */
+  delete(path: string, options?: { recursive?: boolean }): boolean;
+  list(path?: string): FileEntry[];
+  stat(path: string): FileStat;
+  exists(path: string): boolean;
+  mkdir(path: string, options?: { parents?: boolean; exist_ok?: boolean }): void;
+  move(source: string, target: string): void;
+  copy(source: string, target: string): void;
+  /** Lines that match a regular expression, or contain a text. */
+  grep(
+    pattern: string, options?: { glob?: string; literal?: boolean; path?: string; limit?: number }
+  ): { path: string; line: number; text: string }[];
+};
+"""
 
 
 def own_capabilities(roots: Container[str]) -> list[Capability]:
@@ -119,9 +151,11 @@ def secret_stub(language: Language, roots: Container[str]) -> str:
     return said.replace("str", "_builtins.str") if "str" in roots and language is Language.PYTHON else said
 
 
-def own_helpers(roots: Container[str]) -> list[str]:
-    """The helpers that no tool and no namespace among `roots` stands in front of."""
-    return [name for name in HELPERS if name not in roots]
+def own_helpers(language: Language, roots: Container[str]) -> list[str]:
+    """The helpers that no tool and no namespace among `roots` stands in front of. Python programs have their own ways
+    to files; TypeScript has an object for them."""
+    names = [*HELPERS, FILES_OBJECT] if language is Language.TYPESCRIPT else [*HELPERS]
+    return [name for name in names if name not in roots]
 
 
 def helper_stubs(
@@ -129,12 +163,9 @@ def helper_stubs(
 ) -> str:
     """Their declarations. `taken` are the words of a Python stub file that mean one of its tools there; `checked` is
     the form for a type checker, as against a reader."""
-    names = own_helpers(roots)
+    names = own_helpers(language, roots)
     if language is Language.TYPESCRIPT:
-        said = [
-            f"/** {_help(name, 'null')} */\ndeclare function {name}{_TYPESCRIPT_HELPERS[name]};\n" for name in names
-        ]
-        return "".join(said)
+        return "".join(map(_typescript_stub, names))
     words = {word: f"{home}.{word}" if word in taken else word for word, home in _HOMES.items()}
     first = "from typing import NoReturn as _NoReturn, Protocol as _Protocol\n" if names else ""
     said: list[str] = []
@@ -147,6 +178,12 @@ def helper_stubs(
         else:
             said.append(f'def {name}{parameters} -> {result}:\n    """{_help(name, "None")}"""\n')
     return "".join([first, *said])
+
+
+def _typescript_stub(name: str) -> str:
+    if name == FILES_OBJECT:
+        return _TYPESCRIPT_FILES
+    return f"/** {_help(name, 'null')} */\ndeclare function {name}{_TYPESCRIPT_HELPERS[name]};\n"
 
 
 def _help(name: str, nothing: str) -> str:

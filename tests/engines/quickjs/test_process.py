@@ -111,7 +111,8 @@ HOSTILE: dict[str, bytes] = {
     "a question with a value that is nested too deeply": ask(
         b'{"name":"store","args":["k",' + b"[" * 200 + b"]" * 200 + b"]}"
     ),
-    "a question larger than any": frames.HEADER.pack(9 << 20, frames.HELP),
+    "a question larger than any": frames.HEADER.pack(25 << 20, frames.HELP),
+    "a question larger than any that is not about files": ask(b'{"name":"text","args":["' + b"x" * (9 << 20) + b'"]}'),
     "a large question without a shape": ask(b" " * 100_000 + b"[]"),
     "an answer in the middle of a large question": LARGE + step(b'{"done":1,"calls":[]}'),
     "two large questions at once": LARGE * 2,

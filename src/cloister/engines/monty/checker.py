@@ -39,6 +39,7 @@ _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([\w.]+)", re.MULTILINE)
 _BINDS = re.compile(
     r"^(?:async def|def|class|import|from|with|for|[A-Za-z_][\w, ]{0,200}(?::[^=\n]{0,200})?=[^=])", re.MULTILINE
 )
+_MEMBER = re.compile(r"Module `(\w+)` has no member `(\w+)`")
 _QUOTED = re.compile(r"`(\w+)`")
 # How ty speaks of a helper, which its stubs must not declare as a function.
 _HELPER = re.compile(r"bound method `_(\w+)_Helper\.__call__`")
@@ -245,7 +246,7 @@ class _Reader:
         return desk
 
     async def look(self, program: Program, context: str, *, starting: bool) -> Findings:
-        found = await self._types(program, context)
+        found = await self._with_what_there_is(await self._types(program, context))
         errors = await self._imports(program, context)
         if not starting:
             errors += await self._compile(program.code)
@@ -264,6 +265,15 @@ class _Reader:
                 ):
                     message = f"this Python has no `{item.shown}`"
                     out.append(ErrorObject(Code.UNSUPPORTED_FEATURE, message, import_hint(item.shown), span))
+        return tuple(out)
+
+    async def _with_what_there_is(self, found: tuple[_Finding, ...]) -> tuple[_Finding, ...]:
+        """Without complaints about parts of modules that Monty has and its stubs do not: os.walk is one."""
+        out: list[_Finding] = []
+        for finding in found:
+            member = _MEMBER.match(finding.message)
+            if member is None or not await self._has(f"from {member[1]} import {member[2]}"):
+                out.append(finding)
         return tuple(out)
 
     async def _has(self, statement: str) -> bool:

@@ -16,9 +16,10 @@ from cloister.core.limits import SessionLimits
 from cloister.engines.confinement import discard_launcher, probe, write_launcher
 from cloister.engines.monty.checker import Checker
 from cloister.engines.monty.features import UNSUPPORTED
-from cloister.engines.monty.interpreter import MontyInterpreter, split
+from cloister.engines.monty.interpreter import MontyInterpreter
 from cloister.engines.monty.lane import Lane
 from cloister.engines.monty.seat import Cabin, Desk
+from cloister.engines.monty.state import split
 
 # A worker that served this many sessions is replaced, so that what leaks in it does not last.
 _CHECKOUTS_PER_WORKER = 1000

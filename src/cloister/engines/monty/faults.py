@@ -10,7 +10,7 @@ from pydantic_monty import MontyRuntimeError, MontySyntaxError
 from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject, Span
 from cloister.core.limits import SessionLimits
-from cloister.engines.monty.features import module_hint, syntax_hint
+from cloister.engines.monty.features import module_hint, run_hint, syntax_hint
 
 _UNSUPPORTED = "NotImplementedError: The monty syntax parser does not yet support "
 _NAME_ERROR = re.compile(r"NameError: name '(\w+)' is not defined")
@@ -106,10 +106,12 @@ def runtime_error(error: MontyRuntimeError, known: Collection[str]) -> ErrorObje
     hint: str | None = None
     if match := _NAME_ERROR.match(text):
         hint = did_you_mean(match[1], known)
+        if hint is None and match[1] == "files":
+            hint = "Python programs reach the session's files with open(), pathlib and os"
     elif match := _MODULE_ERROR.match(text):
         hint = module_hint(match[1])
-    elif "exceptions can only be called with" in text:
-        text, hint = "TypeError: an exception takes one text here", "raise ValueError(str(value))"
     elif _UNAWAITED.match(text):
         hint = "add `await` in front of the tool call"
+    elif (hint := run_hint(text)) is not None and "exceptions can only" in text:
+        text = "TypeError: an exception takes one text here"
     return ErrorObject(Code.RUNTIME_ERROR, text, hint, span_of(error))

@@ -29,6 +29,9 @@ MODULE_HINTS: dict[str, str] = {
     "io": "use lists of text and ''.join",
     "operator": "use a lambda",
     "urllib": "the network is reached through tools only",
+    "shutil": "copy with Path(b).write_bytes(Path(a).read_bytes()), move with Path.rename",
+    "glob": "use Path(folder).glob(pattern)",
+    "tempfile": "write to a file of your own",
     "requests": "the network is reached through tools only",
     "httpx": "the network is reached through tools only",
     "socket": "the network is reached through tools only",
@@ -46,8 +49,33 @@ UNSUPPORTED: tuple[str, ...] = (
     "async for, async with",
     "exception groups (except*)",
     "type aliases (type X = ...)",
+    "open() with mode x or +, with buffering, or with another encoding than UTF-8",
+    "the environment (os.environ, os.getenv); of os and pathlib what is not about files",
     "modules other than " + ", ".join(sorted(MODULES)),
 )
+
+
+# What Monty says when a program runs -> what to do about it. Matched as a part of its message.
+RUN_HINTS: dict[str, str] = {
+    "exceptions can only be called with": "raise ValueError(str(value))",
+    "has no attribute 'touch'": "open(path, 'a').close() makes an empty file",
+    "has no attribute 'writelines'": "f.write(''.join(lines))",
+    "has no attribute 'relative_to'": "str(path).removeprefix(folder)",
+    "read_text() takes no keyword arguments": "text is always UTF-8: leave the encoding out",
+    "write_text() takes exactly one argument": "text is always UTF-8: leave the encoding out",
+    "'encoding' argument is not yet supported": "text is always UTF-8; read anything else with mode 'rb'",
+    "argument is not yet supported": "leave it out",
+    "exclusive creation mode is not supported": "look with Path(path).exists() first, and write with mode 'w'",
+    "update modes ('+') are not yet supported": "read the file, change the text, and write it with mode 'w'",
+    "print() 'file' argument": "f.write(text + '\\n')",
+    "iterating an unread": "write `for line in f`, or use f.readlines()",
+    "'os.environ' is not supported": "programs have no environment: give them what they need as inputs",
+    "'os.getenv' is not supported": "programs have no environment: give them what they need as inputs",
+}
+
+
+def run_hint(message: str) -> str | None:
+    return next((hint for part, hint in RUN_HINTS.items() if part in message), None)
 
 
 def syntax_hint(message: str) -> str:

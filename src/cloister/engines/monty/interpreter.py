@@ -2,16 +2,14 @@
 
 Every tool call is answered with a future at once, so that gathered calls are all seen before the program stops; it
 stops when nothing can go on without a settlement, and there it can be dumped. Clock reads, sleeps and imports are the
-engine's own business and are answered within the step.
+engine's own business and are answered within the step; so are files, by the turn's helper.
 
 A namespace starts at a desk. Once a program names a tool, or could come by one, the namespace moves to a cabin and
 stays there: from then on any function in it may call. See `seat.py`.
 """
 
 import asyncio
-import json
 import re
-import struct
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -22,13 +20,14 @@ from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import EngineUnavailable, SnapshotCorrupt
 from cloister.core.limits import SessionLimits
 from cloister.core.value import MAX_BYTES, Bounds, ValueRefused
-from cloister.engines.monty import clock, faults
+from cloister.engines.monty import clock, faults, files
 from cloister.engines.monty.checker import Checker, context_after
 from cloister.engines.monty.helping import helped
 from cloister.engines.monty.lane import Lane
 from cloister.engines.monty.pending import Pending
 from cloister.engines.monty.seat import TROUBLE, Cabin, Desk
 from cloister.engines.monty.standins import SECRET, handle_for, stand_in
+from cloister.engines.monty.state import joined, split
 from cloister.engines.monty.values import SMALL, WHOLE, arguments, outward
 from cloister.engines.warden import verdict_error
 from cloister.ports.engine import (
@@ -46,8 +45,6 @@ from cloister.ports.engine import (
     Usage,
 )
 
-_HEADER = struct.Struct("<4sI")
-_MAGIC = b"CMY1"
 _FUTURE: Any = {"future": ...}
 _NOTHING: dict[str, Any] = {}
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -92,6 +89,10 @@ class MontyInterpreter:
         self._code = ""
         # Whether the program ended by exit(), before its own end.
         self._left = False
+        # Where relative paths begin, until the namespace has been told; it keeps that, and where programs went since.
+        self._home: str | None = files.HOME
+        # What broke in the host while it answered a program at a desk.
+        self._broken: Exception | None = None
 
     @property
     def pid(self) -> int | None:
@@ -157,8 +158,7 @@ class MontyInterpreter:
         meta: dict[str, Any] = {"context": self._context, "calls": isinstance(self._seat, Cabin), "seen": self._seen}
         if self._snapshot is not None:
             meta |= {"pending": self._pending.to_json(), "code": self._code}
-        head = json.dumps(meta, separators=(",", ":")).encode("utf-8", "surrogatepass")
-        return _HEADER.pack(_MAGIC, len(head)) + head + image
+        return joined(meta, image)
 
     def interrupt(self) -> None:
         self._seat.warden.kill("INTERRUPTED")
@@ -178,7 +178,7 @@ class MontyInterpreter:
 
     async def _step(self, turn: Turn, launch: Callable[[], Awaitable[Step]]) -> Step:
         warden = self._seat.warden
-        self._turn, self._bytes, self._left = turn, 0, False
+        self._turn, self._bytes, self._left, self._broken = turn, 0, False, None
         self._cpu_before = warden.cpu_ms()
         if self._dead or warden.verdict is not None:
             # Stopped while it was at rest; `watch` would forget that.
@@ -231,6 +231,7 @@ class MontyInterpreter:
             inputs=program.inputs or None,
             external_lookup=_NOTHING,
             print_callback=self._print,
+            cwd=self._from_home(),
             os=self._answer_os_at_once,
         )
         return self._computed(feed)
@@ -239,21 +240,29 @@ class MontyInterpreter:
         try:
             value = await feed
         except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
+            if self._broken is not None:
+                raise self._broken from None
             return self._failed(error)
         except monty.MontyConversionError as error:
             return self._fail(ErrorObject(Code.INVALID_INPUT, str(error)))
+        if self._broken is not None:
+            raise self._broken
         step = self._finished(value, SMALL)
         if isinstance(step, Failed) and step.error.code == Code.RESULT_TOO_LARGE:
             # It takes a while to look at, large or not too large; the event loop must not stand still for it.
             return await asyncio.to_thread(self._finished, value)
         return step
 
+    def _from_home(self) -> str | None:
+        home, self._home = self._home, None
+        return home
+
     # -- in the lane -----------------------------------------------------------------------------------------
 
     def _feed(self, program: Program) -> Step:
         try:
             snapshot = self._seat.session.feed_start(
-                program.code, inputs=program.inputs or None, print_callback=self._print
+                program.code, inputs=program.inputs or None, print_callback=self._print, cwd=self._from_home()
             )
             return self._drive(snapshot)
         except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
@@ -408,13 +417,31 @@ class MontyInterpreter:
             return snapshot.resume(_FUTURE)
         if name == "import":
             return snapshot.resume_auto()
+        if name in files.FUNCTIONS:
+            return snapshot.resume(self._file(name, snapshot.args, snapshot.kwargs))
         answer = clock.told(name, snapshot.args, self._turn.now_ms)
         if answer is monty.NOT_HANDLED:
             return snapshot.resume_not_handled()
         return snapshot.resume({"return_value": answer})
 
-    def _answer_os_at_once(self, *, name: str, args: tuple[Any, ...], **_more: Any) -> Any:
-        return clock.told(name, args, self._turn.now_ms)
+    def _answer_os_at_once(self, *, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], **_more: Any) -> Any:
+        """At a desk, in a thread of Monty's."""
+        if name not in files.FUNCTIONS:
+            return clock.told(name, args, self._turn.now_ms)
+        try:
+            if self._broken is not None:
+                raise self._broken
+            answer = self._file(name, args, kwargs)
+        # Containment: whatever is raised here is told to the program, word for word. What broke is raised after it.
+        except Exception as error:  # noqa: BLE001
+            self._broken = error
+            raise RuntimeError("the host could not answer") from None
+        if "exc_type" in answer:
+            raise files.as_exception(answer)
+        return answer["return_value"]
+
+    def _file(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        return files.settled(name, args, kwargs, self._turn.helper, lambda: self._seat.warden.verdict is not None)
 
     def _grant(self, catalog: Catalog) -> None:
         """Make the catalog's namespaces importable."""
@@ -467,18 +494,4 @@ class MontyInterpreter:
                 self._code = meta["code"]
         except TROUBLE as error:
             raise SnapshotCorrupt(f"the Python engine cannot read these bytes: {error}") from None
-        self._context, self._seen = meta["context"], meta["seen"]
-
-
-def split(state: bytes) -> tuple[dict[str, Any], bytes]:
-    """What we wrote beside Monty's bytes, and those bytes."""
-    try:
-        magic, size = _HEADER.unpack_from(state)
-        if magic != _MAGIC:
-            raise ValueError("magic")
-        meta = json.loads(state[_HEADER.size : _HEADER.size + size].decode("utf-8", "surrogatepass"))
-        if not {"context", "calls", "seen"} <= meta.keys():
-            raise ValueError("head")
-    except (struct.error, ValueError, AttributeError):
-        raise SnapshotCorrupt("these bytes are not a state of the Python engine") from None
-    return meta, state[_HEADER.size + size :]
+        self._context, self._seen, self._home = meta["context"], meta["seen"], None

@@ -15,7 +15,7 @@ from cloister.engines.quickjs.interpreter import QuickJSInterpreter
 from cloister.engines.quickjs.pool import Pool
 from cloister.engines.quickjs.process import WorkerLost, WorkerProcess, bury, spawn
 
-_PARTS = ("primordials", "errors", "values", "show", "calls", "tools", "helpers", "globals", "protocol")
+_PARTS = ("primordials", "errors", "values", "show", "calls", "tools", "files", "helpers", "globals", "protocol")
 
 
 def boot_source() -> str:
@@ -29,7 +29,7 @@ _BOOT = boot_source()
 _RELEASE = metadata.version("quickjs-rs")
 # The boot image is the same in every process, and dumps are differences to it: whoever changes it (a test tells its new
 # digest) ends the life of all that was dumped before.
-IMAGE = "94823993491c"
+IMAGE = "c8b57558f6bd"
 
 # What a worker's address space and the guest's own stack leave room for.
 MAX_MEMORY_MB = 1024

@@ -30,8 +30,15 @@ LARGEST: Final = {
     CHECKED: MIB,
     CLOSED: 4096,
     REFUSED: 4096,
-    HELP: 8 * MIB,
+    HELP: 24 * MIB,
 }
+# Only what goes into a file may be that large: any other question is bounded like this.
+LARGEST_HELP: Final = 8 * MIB
+ABOUT_FILES: Final = b'{"name":"files.'
+
+
+def is_about_files(question: bytes) -> bool:
+    return question.startswith(ABOUT_FILES)
 
 
 class FrameError(Exception):

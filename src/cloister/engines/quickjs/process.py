@@ -122,7 +122,8 @@ class WorkerProcess(asyncio.Protocol):
         # An honest worker has read one answer to its end before it asks again, so none can pile up here.
         if consult is None or answer is None or answer.done() or self._unsent():
             raise frames.FrameError("a question that nobody asked for")
-        if len(payload) > _SHORT:
+        # A file can be large, whatever the question's length.
+        if len(payload) > _SHORT or frames.is_about_files(payload):
             self._asked = self._loop.create_task(self._answer_aside(consult, payload))
         else:
             self._reply(consult(payload))

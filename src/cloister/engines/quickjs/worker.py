@@ -41,7 +41,10 @@ _CODE_BYTES = 1 << 20
 _OUTPUT_BYTES = 8 << 20
 _FLUSH_BYTES = 16 << 10
 _FLUSH_SECONDS = 0.02
-_TOO_LARGE = b'{"answer":{"value":null,"refused":"this is more than can be handed over at once"},"bigs":null}'
+_TOO_LARGE = (
+    b'{"answer":{"value":null,"refused":"this is more than can be handed over at once","code":"FILE_TOO_LARGE"},'
+    b'"bigs":null}'
+)
 
 
 class Outbox:
@@ -81,7 +84,7 @@ class Outbox:
 
     def consult(self, asked: bytes) -> bytes:
         """The host's answer to a helper. It hears first what was printed before."""
-        if len(asked) > frames.LARGEST[frames.HELP]:
+        if len(asked) > (frames.LARGEST[frames.HELP] if frames.is_about_files(asked) else frames.LARGEST_HELP):
             return _TOO_LARGE
         self.flush()
         self._line.send(frames.pack(frames.HELP, asked))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from cloister.core.diagnostic import ErrorObject
@@ -26,7 +26,8 @@ from cloister.ports.engine import (
     Turn,
     TypeCheck,
 )
-from cloister.ports.helping import HELPERS, HelperRefused
+from cloister.ports.helping import FILES, FILES_OBJECT, HELPERS, HelperRefused
+from cloister.testing.conformance.disk import Disk
 
 NOW_MS = 1_700_000_000_000
 ROOMY = SessionLimits(wall_ms=20_000, cpu_ms=10_000)
@@ -45,6 +46,7 @@ CATALOG = Catalog(
     mark="q7w3e9r5t1y8u2i6o4p0",
     helpers=frozenset(HELPERS),
 )
+_TYPESCRIPT_CATALOG = replace(CATALOG, helpers=CATALOG.helpers | {FILES_OBJECT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +123,12 @@ class Lab:
         self.language = engine.language
         # What programs stored.
         self.kept: dict[str, Json] = {}
+        self.disk = Disk()
 
     def help(self, name: str, given: tuple[Json, ...]) -> Json:
         """The helpers of the suite: they keep what is stored, and refuse the key "wrong"."""
+        if name in FILES:
+            return self.disk(name, given)
         if given[:1] == ("wrong",):
             raise HelperRefused(f"{name}: no value may be called wrong")
         if name == "store":
@@ -141,6 +146,9 @@ class Lab:
         now_ms: int = NOW_MS,
         catalog: Catalog = CATALOG,
     ) -> Turn:
+        if catalog is CATALOG and self.language is Language.TYPESCRIPT:
+            catalog = _TYPESCRIPT_CATALOG
+
         def sink(stream: Any, text: str) -> None:
             if seen is not None:
                 seen.printed.append((stream, text))

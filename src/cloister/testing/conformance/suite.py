@@ -5,6 +5,7 @@ from cloister.testing.conformance import (
     asleep,
     calls,
     errors,
+    filing,
     helping,
     leaving,
     limits,
@@ -17,6 +18,6 @@ from cloister.testing.conformance.lab import Lab
 
 BEHAVIOURS: list[Behaviour[Lab]] = [
     behaviour
-    for part in (values, namespace, calls, own, helping, leaving, secrets, errors, limits, asleep)
+    for part in (values, namespace, calls, own, helping, filing, leaving, secrets, errors, limits, asleep)
     for behaviour in part.chapter.behaviours
 ]

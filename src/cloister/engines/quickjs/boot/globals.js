@@ -1,4 +1,4 @@
-// Part 8: the globals that programs expect: console, timers, chance.
+// Part 9: the globals that programs expect: console, timers, chance.
 
 const out = function () { print("o", arguments); };
 const err = function () { print("e", arguments); };

@@ -1,7 +1,7 @@
-// Part 7: helpers. What a program says to its host within a step; `consult` returns with the answer.
+// Part 8: helpers. What a program says to its host within a step; `consult` returns with the answer.
 
 const IMAGE_SIZE = (8 << 20) - 1024; // of one frame
-const helper = (count, takes) => ({ __proto__: null, count, takes, call: undefined });
+const helper = (count, takes) => ({ __proto__: null, count, takes });
 const HELPERS = {
   __proto__: null,
   text: helper(1, "value"), image: helper(1, "source"), notify: helper(1, "message"), store: helper(2, "key and value"),
@@ -68,25 +68,28 @@ const help = (name, args) => {
 };
 
 const helperNames = enumerableKeys(HELPERS);
+const offered = create(null); // what stands on the global object for each of them, and `files`
 for (let i = 0; i < helperNames.length; i++) {
   const name = helperNames[i];
   const call = function () { return help(name, arguments); };
   hidden(call, "name", name);
   weakSet(ours, call, true);
-  HELPERS[name].call = freeze(call);
+  offered[name] = freeze(call);
 }
+offered.files = files;
 
 let helpers = " ";
 const equip = (given) => {
   helpers = given;
-  for (let i = 0; i < helperNames.length; i++) {
-    const name = helperNames[i], { call } = HELPERS[name];
+  const names = enumerableKeys(offered);
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i], value = offered[name];
     const has = indexOf(helpers, " " + name + " ") >= 0;
-    builtin[name] = has ? call : undefined;
-    if (!has && own(G, name) === call) deleteProperty(G, name);
+    builtin[name] = has ? value : undefined;
+    if (!has && own(G, name) === value) deleteProperty(G, name);
     // A program's own variable wins.
-    if (has && getOwnPropertyDescriptor(G, name) === undefined) hidden(G, name, call);
+    if (has && getOwnPropertyDescriptor(G, name) === undefined) hidden(G, name, value);
   }
 };
 // Most sessions have all of them: here they cost nothing, and no byte of any image.
-equip(" exit image load notify store text yield_control ");
+equip(" exit files image load notify store text yield_control ");

@@ -1,4 +1,4 @@
-// Part 9: what the worker calls. Each function takes one text and returns one JSON text, or "".
+// Part 10: what the worker calls. Each function takes one text and returns one JSON text, or "".
 
 let meta = "", wantsValue = true;
 
@@ -37,6 +37,8 @@ const ELSEWHERE = {
   fetch: "the network is reached through tools only",
   require: "there are no modules: tools are global",
   process: "programs run sealed: there is no process",
+  fs: "the session's files are reached through `files`: files.read(path), files.write(path, content)",
+  Deno: "the session's files are reached through `files`: files.read(path), files.write(path, content)",
   Buffer: "use btoa, atob and text",
   crypto: "ask a tool for an id or a digest",
   setInterval: "use a loop with `await sleep(ms)`",
