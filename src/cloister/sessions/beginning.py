@@ -3,7 +3,7 @@
 import os
 import secrets
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from cloister.cells.seats import Namespace
 from cloister.ports.rows import Put, SessionRow, Write
@@ -12,6 +12,7 @@ from cloister.sessions.files import Files
 from cloister.sessions.grounds import Grounds, SessionOptions
 from cloister.sessions.keeper import Keeper
 from cloister.sessions.ledger import Ledger
+from cloister.sessions.values import Values
 
 _MARK_LETTERS = string.ascii_lowercase + string.digits
 
@@ -64,9 +65,10 @@ def first_files(options: SessionOptions, grounds: Grounds, keeper: Keeper | None
 
 
 def first_writes(
-    row: Callable[[str | None], SessionRow], namespace: Namespace, held: Sequence[Write], keeper: Keeper | None
+    row: Callable[[str | None], SessionRow], namespace: Namespace, values: Values, files: Files, keeper: Keeper | None
 ) -> list[Write]:
     """What is written down of a session before it has run anything: what came with a snapshot."""
     assert keeper is not None
     image = keeper.begins_with(namespace.state)
-    return [*image, *held, Put(row(keeper.image))]
+    session = row(keeper.image)
+    return [*image, *map(Put, values.rows(session.id)), *files.book.everything(), Put(session)]

@@ -21,7 +21,7 @@ from cloister.core.session import SessionMeta
 from cloister.gate import Gate, Handles, Scope
 from cloister.ports.clock import moment
 from cloister.ports.engine import Catalog, Turn
-from cloister.ports.rows import CellRow, Put, SecretRow, SessionRow, Write
+from cloister.ports.rows import CellRow, SecretRow, SessionRow, Write
 from cloister.ports.store import Store
 from cloister.sessions.asleep import put_to_sleep
 from cloister.sessions.attachments import Attachments
@@ -312,7 +312,7 @@ class Session:
             return self._refused(prepared)
         program, bounds = prepared
         self._check_open()
-        catalog, now_ms = self._current_catalog(), self._clock.now_ms()
+        now_ms, catalog = self._clock.now_ms(), self._current_catalog()
         turn = Turn(now_ms, bounds.wall_ms, bounds.cpu_ms, lambda _s, _t: None, catalog)
         checked = await check_program(self._cells, self._seats, program, self._options.type_check, turn)
         if checked is None:
@@ -422,8 +422,7 @@ class Session:
         return [*self._what_is(), *self._belongings.first_writes()]
 
     def _what_is(self) -> list[Write]:
-        own = [*map(Put, self._values.rows(self.id)), *self._files.book.everything()]
-        return first_writes(self.row, self._cells.driver.namespace, own, self._keeper)
+        return first_writes(self.row, self._cells.driver.namespace, self._values, self._files, self._keeper)
 
     def row(self, image: str | None) -> SessionRow:
         """The session as it is written down; `image` names its namespace's bytes."""
@@ -431,8 +430,7 @@ class Session:
         return self._portrait.row(image, used_ms=self._used_ms, seed=seed, last_cell=last_cell)
 
     async def take_up(self, cells: Iterable[CellRow], secrets: Sequence[SecretRow]) -> dict[str, str]:
-        """What another process had written down of this session: its values and secrets, and the cells that have not
-        ended or whose end nobody has read. What becomes of each cell."""
+        """What another process had written down of this session, and what becomes of each of these cells."""
         assert self._ledger is not None
         await self._belongings.secrets.take_up(secrets)
         store, rows = self._ledger.store, sorted(cells, key=lambda row: (row.number, row.id))
