@@ -54,6 +54,7 @@ from cloister.core.errors import (
     SnapshotError,
     SnapshotForeign,
     SnapshotVersionMismatch,
+    SourceUnavailable,
     StoreConflict,
     StoreError,
     StoreUnavailable,
@@ -71,9 +72,13 @@ from cloister.gate.hooks import Deny, Hook, HookedCall, Note, Replace
 from cloister.gate.policy import DenyRule
 from cloister.ports.engine import TypeCheck
 from cloister.ports.secrets import Secret
-from cloister.ports.source import SourceFailed
+from cloister.ports.source import Manifest, SourceCall, SourceFailed, ToolSource
 from cloister.sessions import Session
 from cloister.sessions.attachments import AttachmentInfo
+from cloister.sessions.catalog import SourceInfo
+from cloister.sessions.overlay import Overlay
+from cloister.sessions.plugins import Contribution, Notes, Plugin, PluginContext, PluginInfo, Web
+from cloister.sessions.prompt import Preamble, PromptPart
 from cloister.sessions.secrets import SecretInfo
 from cloister.tools import CallContext, Tool, ToolError, ToolRegistry, tool
 from cloister.tools.sources import McpHttp, McpSource, McpStdio, OpenApi, OpenApiSource, read_mcp_servers
@@ -104,6 +109,7 @@ __all__ = [
     "Code",
     "Completed",
     "ConfinementUnavailable",
+    "Contribution",
     "Decided",
     "Decision",
     "Deny",
@@ -137,18 +143,26 @@ __all__ = [
     "Language",
     "LanguageRuntime",
     "LeaseLost",
+    "Manifest",
     "McpHttp",
     "McpSource",
     "McpStdio",
     "Metrics",
     "Mount",
     "Note",
+    "Notes",
     "Observation",
     "OpenApi",
     "OpenApiSource",
+    "Overlay",
     "PastCall",
     "PastCell",
     "PastSnapshot",
+    "Plugin",
+    "PluginContext",
+    "PluginInfo",
+    "Preamble",
+    "PromptPart",
     "QueueFull",
     "QuotaExceeded",
     "RecoveredCell",
@@ -174,7 +188,10 @@ __all__ = [
     "SnapshotError",
     "SnapshotForeign",
     "SnapshotVersionMismatch",
+    "SourceCall",
     "SourceFailed",
+    "SourceInfo",
+    "SourceUnavailable",
     "Span",
     "StoreConflict",
     "StoreError",
@@ -184,8 +201,10 @@ __all__ = [
     "Tool",
     "ToolError",
     "ToolRegistry",
+    "ToolSource",
     "TypeCheck",
     "WaitingForApproval",
+    "Web",
     "Yielded",
     "__version__",
     "read_mcp_servers",

@@ -37,6 +37,7 @@ TREE: dict[str, tuple[str | None, str]] = {
     "StoreUnusable": ("STORE_UNUSABLE", "StoreError"),
     "StoreConflict": ("STORE_CONFLICT", "StoreError"),
     "LeaseLost": ("LEASE_LOST", "StoreError"),
+    "SourceUnavailable": ("SOURCE_UNAVAILABLE", "CloisterError"),
     "ConfinementUnavailable": ("CONFINEMENT_UNAVAILABLE", "CloisterError"),
     "EngineUnavailable": ("ENGINE_UNAVAILABLE", "CloisterError"),
 }

@@ -83,8 +83,8 @@ def test_catalog_of_nothing_has_our_own_functions() -> None:
 def test_tool_or_namespace_stands_in_front_of_our_own_function_of_its_name(language: Language) -> None:
     tools = [Tool(find, name="list_tools"), Tool(find, name="secret"), Tool(find, namespace="current_policy")]
     made = render_catalog(ToolRegistry(tools), language)
-    assert made.own == {"describe_tool"}
-    assert made.names == {"list_tools", "secret", "current_policy.find", "describe_tool"}
+    assert made.own == {"describe_tool", "search_tools"}
+    assert made.names == {"list_tools", "secret", "current_policy.find", "describe_tool", "search_tools"}
     text = render_stubs(ToolRegistry(tools), language)
     if language is Language.PYTHON:
         assert _functions(made.stubs) == [*HELPERS, "describe_tool", "list_tools", "secret"]

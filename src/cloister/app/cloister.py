@@ -7,14 +7,17 @@ from typing import Any
 
 from cloister.app import options as given
 from cloister.app.address import make_store
+from cloister.app.approving import Approving
 from cloister.app.engines import EngineRoom, engine_version
+from cloister.app.granting import Granting, Share, plugin_states
 from cloister.app.keys import Keys
 from cloister.app.recovery import RecoveredCell, Recovery, RecoveryReport
 from cloister.app.runtime import LanguageRuntime
-from cloister.app.terms import Terms, check_cells, check_limits, parse_type_check
+from cloister.app.terms import Terms
+from cloister.app.untold import Untold
 from cloister.app.upkeep import Upkeep
 from cloister.cells.supervisor import Supervisor
-from cloister.core.approval import Approval, Approver, Decided
+from cloister.core.approval import Approver
 from cloister.core.cell import CellLimits
 from cloister.core.durability import Durability
 from cloister.core.errors import (
@@ -46,20 +49,22 @@ from cloister.sessions.files import check_file_limits, parse_files
 from cloister.sessions.grounds import Grounds, SessionOptions
 from cloister.sessions.journal import StoreJournal
 from cloister.sessions.ledger import Ledger
+from cloister.sessions.overlay import parse_overlays
+from cloister.sessions.plugins.finding import parse_plugins
 from cloister.sessions.questions import QuestionBook
 from cloister.sessions.replay import replay_cell
 from cloister.sessions.session import Session
 from cloister.sessions.tail import EventTail
 from cloister.sessions.vault import Vault
 from cloister.stores.memory import MemoryJournal
-from cloister.tools.catalog import CatalogCache
 from cloister.tools.registry import ToolRegistry
 
 
-class Cloister:
+class Cloister(Approving):
     """A runtime in this process. Use it as `async with Cloister(...) as cloister`.
 
-    tools: given to every session, besides its own. limits, type_check: the defaults of its sessions.
+    tools, sources, plugins: given to every session, besides its own; a source is a `ToolSource`, or an `Overlay` around
+    one; a plugin is a `Plugin`, its name, or its name with options. limits, type_check: the defaults of its sessions.
     workers: how many programs of one language run at once (default: one per core, at least two).
     require_confinement: refuse to run anything unless every layer of the operating system is around the workers.
     snapshot_key, secret_key: authenticate snapshots, and seal what `session.secrets` keeps in a store: a key, or
@@ -78,6 +83,8 @@ class Cloister:
         self,
         *,
         tools: Iterable[object] = (),
+        sources: Iterable[object] = (),
+        plugins: Iterable[object] = (),
         limits: SessionLimits | None = None,
         type_check: str | TypeCheck = TypeCheck.WARN,
         workers: int | None = None,
@@ -99,12 +106,12 @@ class Cloister:
         event_retention: EventRetention | None = None,
     ) -> None:
         self._tools = ToolRegistry(tools)
-        self._policy = Policy(overrides=approvals, deny=deny)
-        self._policy.check(given.by_name(self._tools))
+        policy, added = Policy(overrides=approvals, deny=deny), parse_plugins(plugins)
+        self._granting = Granting(self._tools, policy, parse_overlays(sources), added)
         self._hooks = Hooks.parse(hooks)
         self._secrets = MemorySecrets.parse(secrets or {})
-        self._limits = check_limits(limits) or SessionLimits()
-        self._type_check = parse_type_check(type_check)
+        self._limits = given.check_limits(limits) or SessionLimits()
+        self._type_check = given.parse_type_check(type_check)
         given.check_workers(workers)
         self._clock = clock or SystemClock()
         self._ids = IdSource(self._clock.now_ms)
@@ -140,10 +147,10 @@ class Cloister:
                 self._ledger, self._desk, self._tools, self._events, self._clock, self._revive, self._vault
             )
         self._file_limits = check_file_limits(files)
-        self._supervisor = Supervisor(check_cells(cells), self._clock)
-        self._catalogs = CatalogCache()
+        self._supervisor = Supervisor(given.check_cells(cells), self._clock)
         self._room = EngineRoom(workers=workers, require_confinement=require_confinement)
         self._sessions: dict[str, Session] = {}
+        self._untold = Untold(emit, self._sessions)
         self._entered = False
         self._left = False
 
@@ -151,16 +158,18 @@ class Cloister:
         if self._entered:
             raise CloisterError("a Cloister is entered once; make another")
         self._entered = True
-        if self._ledger is not None and self._recovery is not None:
+        if self._ledger is not None:
             await self._ledger.open()
-            try:
+        try:
+            await self._granting.open()
+            if self._ledger is not None and self._recovery is not None:
                 self._events.last = await self._ledger.store.last_event()
                 await self._recovery.run()
                 self._upkeep = Upkeep(self._ledger, self._recovery, self._retention, self._clock)
                 self._upkeep.start()
-            except BaseException:
-                await self.__aexit__()
-                raise
+        except BaseException:
+            await self.__aexit__()
+            raise
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -178,6 +187,7 @@ class Cloister:
         finally:
             self._events.close_all()
             await self._desk.close()
+            await self._granting.close()
             await self._room.close()
             if self._ledger is not None:
                 await self._events.flush()
@@ -191,6 +201,9 @@ class Cloister:
         *,
         language: str | Language = Language.PYTHON,
         tools: Iterable[object] = (),
+        sources: Iterable[object] = (),
+        plugins: Iterable[object] = (),
+        include_base_tools: bool = True,
         limits: SessionLimits | None = None,
         type_check: str | TypeCheck | None = None,
         title: str | None = None,
@@ -205,14 +218,15 @@ class Cloister:
         wait_ms: int = 0,
     ) -> Session:
         """A new, empty session; or, in a store, the one of that id that is there. An id that is in use is refused.
+        Without `include_base_tools` it has none of the runtime's tools, sources and plugins, only those given here.
 
         `approvals` and `deny` can only tighten what the runtime and the tools themselves say; `hooks` come after the
         runtime's; `secrets` come before those of the runtime with the same names. `files` are what a new session begins
         with, as text, bytes or `InitialFile`; `mounts` are real directories among its files: see `Mount`. `durability`
         is the runtime's unless it is given. `wait_ms`: how long to wait for a session that is open in another process.
         """
-        own, initial = list(tools), parse_files(files)
-        terms = Terms.parse(own, approvals, deny, hooks, secrets, mounts)
+        initial = parse_files(files)
+        terms = Terms.parse(tools, approvals, deny, hooks, secrets, sources, include_base_tools, plugins, mounts)
         wait_ms = given.check_wait(wait_ms)
         level = given.level_for(durability, self._ledger and self._ledger.store)
         if self._recovery is not None:
@@ -220,20 +234,20 @@ class Cloister:
             if (waiting := await self._recovery.going(checked, terms)) is not None:
                 return waiting
             self._free_id(checked)
-            bounds = check_limits(limits)
-            if reopened := await self._recovery.reopen(checked, language, bounds, own, terms, level, wait_ms):
+            bounds = given.check_limits(limits)
+            if reopened := await self._recovery.reopen(checked, language, bounds, terms, level, wait_ms):
                 return reopened
         options = SessionOptions(
             id=self._free_id(session_id),
             language=parse_language(language),
-            limits=check_limits(limits) or self._limits,
-            type_check=self._type_check if type_check is None else parse_type_check(type_check),
+            limits=given.check_limits(limits) or self._limits,
+            type_check=self._type_check if type_check is None else given.parse_type_check(type_check),
             title=title,
             labels=dict(labels or {}),
             durability=level or self._durability,
             files=initial,
         )
-        return await self._add(options, own, None, terms)
+        return await self._add(options, None, terms)
 
     async def restore_session(
         self,
@@ -241,6 +255,9 @@ class Cloister:
         *,
         session_id: str | None = None,
         tools: Iterable[object] | None = None,
+        sources: Iterable[object] | None = None,
+        plugins: Iterable[object] | None = None,
+        include_base_tools: bool = True,
         limits: SessionLimits | None = None,
         type_check: str | TypeCheck | None = None,
         approvals: Mapping[str, object] | None = None,
@@ -251,24 +268,23 @@ class Cloister:
     ) -> Session:
         """A session as it was. `session_id` names the copy; `limits` may only narrow what the snapshot had.
 
-        `tools` default to those of the session the snapshot was taken of, if it is still open here. Policies, hooks,
-        secrets and mounts are the host's and in no snapshot: give them again.
+        `tools`, `sources` and `plugins` default to those of the session the snapshot was taken of, if it is still open
+        here. Policies, hooks, secrets and mounts are the host's and in no snapshot: give them again.
         """
         envelope = unseal(snapshot, await self._keys.ring())
         options = SessionOptions(
             id=self._free_id(envelope.session_id if session_id is None else session_id),
             language=envelope.language,
             limits=envelope.limits.narrowed_by(limits),
-            type_check=self._type_check if type_check is None else parse_type_check(type_check),
+            type_check=self._type_check if type_check is None else given.parse_type_check(type_check),
             title=envelope.title,
             labels=envelope.labels,
             durability=self._durability,
         )
-        if tools is None:
-            original = self._sessions.get(envelope.session_id)
-            tools = [t for t in original.tools if t.full_name not in self._tools] if original else ()
-        own = list(tools)
-        return await self._add(options, own, envelope, Terms.parse(own, approvals, deny, hooks, secrets, mounts))
+        original = self._sessions.get(envelope.session_id)
+        tools, sources, plugins = self._granting.defaults(original, tools, sources, plugins)
+        terms = Terms.parse(tools, approvals, deny, hooks, secrets, sources, include_base_tools, plugins, mounts)
+        return await self._add(options, envelope, terms)
 
     def can_restore(self, snapshot: bytes, *, tools: Iterable[object] | None = None) -> bool:
         """Whether `restore_session` would take these bytes, as far as can be told without an engine."""
@@ -320,31 +336,6 @@ class Cloister:
             raise InvalidInput("what cells did is not written down here", hint="give a store to the Cloister")
         self._check_usable()
         return await replay_cell(self._ledger.store, self._room.seats, cell_id)
-
-    # -- approvals -------------------------------------------------------------------------------------------
-
-    async def approvals(self, *, state: object = None, session_id: str | None = None) -> list[Approval]:
-        """The questions that calls have raised, oldest first: all, or those in one state or of one session."""
-        return self._desk.list(state=state, session_id=session_id)
-
-    async def decide(
-        self, approval_id: str, decision: object, *, message: str | None = None, rule: str | None = None
-    ) -> Approval:
-        """Answer one: "allow" this call, "allow_always" for this and calls like it, or "deny". A denied program sees
-        `message`; `rule` says which calls are alike. Whoever decides second gets `ApprovalClosed`.
-
-        The program goes on with `await session.resume(approval.cell_id)`.
-        """
-        decided = self._desk.decide(approval_id, decision, message=message, rule=rule)
-        await self._questions.recorded([decided.id])
-        return decided
-
-    async def decide_many(self, decisions: Iterable[Mapping[str, Any]]) -> list[Decided]:
-        """Answer several: `{"id", "decision", "message"?, "rule"?}` each. Every one is decided, or refused, by itself;
-        what became of it is in the same place of the answer."""
-        decided = self._desk.decide_many(decisions)
-        await self._questions.recorded([one.id for one in decided if one.ok])
-        return decided
 
     @staticmethod
     async def run_once(
@@ -406,57 +397,41 @@ class Cloister:
             return self._events.subscribe_to_all()
         return self._ledger.tail(self._events.last if since is None else given.check_since(since))
 
-    async def _revive(
-        self, row: SessionRow, tools: list[object], terms: Terms, limits: SessionLimits | None
-    ) -> Session:
+    async def _revive(self, row: SessionRow, terms: Terms, limits: SessionLimits | None) -> Session:
         """A session as it was written down."""
-        return await self._add(given.options_of(row, limits), tools, None, terms, row)
+        return await self._add(given.options_of(row, limits), None, terms, row)
 
     async def _add(
-        self,
-        options: SessionOptions,
-        tools: Iterable[object],
-        origin: Any,
-        terms: Terms,
-        kept: SessionRow | None = None,
+        self, options: SessionOptions, origin: Envelope | None, terms: Terms, kept: SessionRow | None = None
     ) -> Session:
-        registry = ToolRegistry([*self._tools, *tools])
-        # A tool that cannot be described is refused now, not in the middle of a run.
-        capabilities = given.by_name(registry)
-        terms.policy.check(capabilities)
-        policy = terms.policy.over(self._policy)
-        policy.check(capabilities)
-        grounds = Grounds(
-            tools=registry,
-            policy=policy,
-            hooks=self._hooks.then(terms.hooks),
-            secrets=self._secrets,
-            own_secrets=terms.secrets,
-            vault=self._vault,
-            wiring=self._wiring if options.durability is self._journaled else self._light_wiring,
-            catalogs=self._catalogs,
-            snapshot_keys=self._keys,
-            supervisor=self._supervisor,
-            events=self._events,
-            ledger=self._ledger,
-            own_terms=terms.own,
-            file_limits=self._file_limits,
-            mounts=terms.mounts,
-        )
-        seats = await self._room.seats(options.language)
-        seats.engine.check_limits(options.limits)
-        session = Session(
-            options,
-            grounds,
-            seats,
-            origin=origin,
-            kept=kept,
-            fork=partial(self._fork, grounds, options.durability),
-            on_close=self._forget,
-        )
-        if origin is not None:
-            session.check_origin(origin)
-        return await self._register(session, options, kept)
+        share: Share | None = None
+        try:
+            tell = partial(self._untold.tell, options.id)
+            share = await self._granting.share(terms, options, plugin_states(origin, kept), tell)
+            grounds = Grounds(
+                catalog=share.catalog,
+                plugins=share.plugins,
+                # A tool that cannot be described is refused now, not in the middle of a run.
+                policy=self._granting.policy(terms, share.catalog),
+                hooks=self._hooks.then(terms.hooks),
+                secrets=self._secrets,
+                own_secrets=terms.secrets,
+                vault=self._vault,
+                wiring=self._wiring if options.durability is self._journaled else self._light_wiring,
+                snapshot_keys=self._keys,
+                supervisor=self._supervisor,
+                events=self._events,
+                ledger=self._ledger,
+                own_terms=terms.own,
+                file_limits=self._file_limits,
+                mounts=terms.mounts,
+            )
+            return await self._make(options, grounds, origin, kept)
+        except BaseException:
+            self._untold.drop(options.id)
+            if share is not None:
+                await share.close()
+            raise
 
     async def _fork(
         self, grounds: Grounds, level: Durability, origin: Envelope, session_id: str | None, parent: Belongings
@@ -470,12 +445,33 @@ class Cloister:
             labels=origin.labels,
             durability=level,
         )
-        # A tool that is registered with one of them is not registered with the other.
-        grounds = replace(grounds, tools=ToolRegistry(grounds.tools))
-        fork = partial(self._fork, grounds, level)
+        share = Share(grounds.catalog, grounds.plugins)
+        share = await self._granting.fork(share, options, partial(self._untold.tell, options.id))
+        try:
+            grounds = replace(grounds, catalog=share.catalog, plugins=share.plugins)
+            return await self._make(options, grounds, origin, parent=parent)
+        except BaseException:
+            self._untold.drop(options.id)
+            await share.close()
+            raise
+
+    async def _make(
+        self,
+        options: SessionOptions,
+        grounds: Grounds,
+        origin: Envelope | None,
+        kept: SessionRow | None = None,
+        parent: Belongings | None = None,
+    ) -> Session:
         seats = await self._room.seats(options.language)
-        session = Session(options, grounds, seats, origin=origin, fork=fork, parent=parent, on_close=self._forget)
-        return await self._register(session, options, None)
+        seats.engine.check_limits(options.limits)
+        fork = partial(self._fork, grounds, options.durability)
+        session = Session(
+            options, grounds, seats, origin=origin, kept=kept, fork=fork, parent=parent, on_close=self._forget
+        )
+        if origin is not None and parent is None:
+            session.check_origin(origin)
+        return await self._register(session, options, kept)
 
     async def _register(self, session: Session, options: SessionOptions, kept: SessionRow | None) -> Session:
         # Somebody may have taken the id while the engine started.
@@ -487,6 +483,7 @@ class Cloister:
             except BaseException:
                 del self._sessions[options.id]
                 raise
+        self._untold.release(options.id)
         return session
 
     async def _enter(self, session: Session, kept: SessionRow | None) -> None:

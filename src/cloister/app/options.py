@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from cloister.core.capability import Capability
+from cloister.core.cell import CellLimits
 from cloister.core.durability import Durability, parse_durability
 from cloister.core.errors import InvalidInput
 from cloister.core.event import EventRetention
@@ -15,13 +15,31 @@ from cloister.ports.rows import SessionRow
 from cloister.ports.store import Store
 from cloister.sessions.grounds import SessionOptions
 from cloister.stores.memory import MemoryJournal
-from cloister.tools.registry import ToolRegistry
 
 _MOST_WAIT_MS = 24 * 3_600_000
 
 
-def by_name(tools: ToolRegistry) -> dict[str, Capability]:
-    return {tool.full_name: tool.capability for tool in tools}
+def check_limits(limits: object) -> SessionLimits | None:
+    if limits is None or isinstance(limits, SessionLimits):
+        return limits
+    raise InvalidInput(
+        f"limits are SessionLimits, not {type(limits).__name__}", hint="write SessionLimits(wall_ms=...)"
+    )
+
+
+def check_cells(limits: object) -> CellLimits:
+    if limits is None:
+        return CellLimits()
+    if isinstance(limits, CellLimits):
+        return limits
+    raise InvalidInput(f"cells are CellLimits, not {type(limits).__name__}", hint="write CellLimits(max_queued=...)")
+
+
+def parse_type_check(value: object) -> TypeCheck:
+    try:
+        return TypeCheck(value)
+    except ValueError:
+        raise InvalidInput(f"type_check is 'strict', 'warn' or 'off', not {value!r}") from None
 
 
 def check_workers(workers: object) -> None:

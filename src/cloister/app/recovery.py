@@ -1,8 +1,8 @@
 """Recovery: what a host finds in its store when it opens, and later of hosts that have ended; what becomes of it.
 
 Sessions with cells that have not ended are claimed, unless another host has them. A session that needs nothing but what
-every session of this host gets goes on at once. One that was given tools, policies, hooks or secrets of its own waits
-until it is opened again with them, and so does one whose tools are not there as they were; or until it is abandoned.
+every session of this host gets goes on at once. One that was given tools, sources or terms of its own waits until
+it is opened again with them, and so does one whose tools are not there as they were; or until it is abandoned.
 """
 
 import asyncio
@@ -87,8 +87,8 @@ class Held:
         return [row for row in self.cells if not has_ended(row)]
 
 
-# A session from its row: with these tools and terms, and limits no wider than before.
-Revive: TypeAlias = Callable[[SessionRow, list[object], Terms, SessionLimits | None], Awaitable[Session]]
+# A session from its row: under these terms, and limits no wider than before.
+Revive: TypeAlias = Callable[[SessionRow, Terms, SessionLimits | None], Awaitable[Session]]
 
 
 class Recovery:
@@ -184,7 +184,6 @@ class Recovery:
         session_id: str,
         language: str | Language,
         limits: SessionLimits | None,
-        tools: list[object],
         terms: Terms,
         durability: Durability | None,
         wait_ms: int,
@@ -200,7 +199,7 @@ class Recovery:
                 return None
             # If it is refused, it is held for whoever comes with what it needs.
             self._held[session_id] = held
-            self._check_fit(held, language, tools)
+            self._check_fit(held, language, terms)
             try:
                 # Before anything goes on: a session whose secrets are locked stays as it was written down.
                 await self._vault.open(held.sealed)
@@ -209,7 +208,7 @@ class Recovery:
                     del self._held[session_id]
                     self._ledger.let_go(session_id)
                 raise
-            session = await self._wake(held, _at_level(held, durability), tools, terms, limits)
+            session = await self._wake(held, _at_level(held, durability), terms, limits)
             del self._held[session_id]
             return session
 
@@ -269,14 +268,12 @@ class Recovery:
             if reason is not None:
                 self._note([RecoveredCell(row.id, cell.id, "held", reason) for cell in held.cells])
             else:
-                self._going[row.id] = await self._wake(held, row, [], Terms.none(), None)
+                self._going[row.id] = await self._wake(held, row, Terms.none(), None)
                 del self._held[row.id]
 
-    async def _wake(
-        self, held: Held, row: SessionRow, tools: list[object], terms: Terms, limits: SessionLimits | None
-    ) -> Session:
+    async def _wake(self, held: Held, row: SessionRow, terms: Terms, limits: SessionLimits | None) -> Session:
         lost = held.unfinished if row.doc["durability"] != Durability.CALL else []
-        session = await self._revive(row, tools, terms, limits)
+        session = await self._revive(row, terms, limits)
         if lost:
             await self._end(held, lost, _NOT_KEPT)
         outcomes = await session.take_up(held.cells, held.sealed)
@@ -284,13 +281,14 @@ class Recovery:
         self._note([RecoveredCell(row.id, cell_id, outcome) for cell_id, outcome in outcomes.items()])
         return session
 
-    def _check_fit(self, held: Held, language: str | Language, tools: list[object]) -> None:
+    def _check_fit(self, held: Held, language: str | Language, terms: Terms) -> None:
         row, doc = held.claim.row, held.claim.row.doc
         speaks = parse_language(doc["language"])
         # Python is also what is meant when nothing is said.
         if parse_language(language) not in (speaks, Language.PYTHON):
             raise InvalidLanguage(f"session {row.id!r} speaks {speaks}")
-        if held.unfinished and (why := _mismatch(doc, ToolRegistry([*self._tools, *tools]).digests())):
+        base = self._tools if terms.include_base else ()
+        if held.unfinished and (why := _mismatch(doc, ToolRegistry([*base, *terms.tools]).digests())):
             raise SnapshotCapabilityMismatch(
                 f"session {row.id!r} cannot go on yet: {why}",
                 hint="open it with all that it was opened with, or give its cells up: `await cloister.abandon(...)`",
@@ -402,7 +400,7 @@ class Recovery:
 
     def _why_held(self, row: SessionRow, cells: Sequence[CellRow]) -> str | None:
         if row.doc["own_terms"]:
-            return "it was opened with tools, policies, hooks or secrets of its own: open it again with them"
+            return "it was opened with tools, sources, plugins or terms of its own: open it again with them"
         return _mismatch(row.doc, self._tools.digests()) if not all(map(has_ended, cells)) else None
 
 

@@ -1,16 +1,15 @@
-"""What one session is granted its tools under, beside what holds for all; and what a host says of limits, checked."""
+"""What one session is granted, and under which terms, beside what holds for all."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cloister.core.cell import CellLimits
-from cloister.core.errors import InvalidInput
 from cloister.core.file import Mount
-from cloister.core.limits import SessionLimits
 from cloister.gate import Hooks, Policy
 from cloister.gate.secrets import MemorySecrets
-from cloister.ports.engine import TypeCheck
 from cloister.sessions.files import parse_mounts
+from cloister.sessions.overlay import Overlay, parse_overlays
+from cloister.sessions.plugins.finding import parse_plugins
+from cloister.sessions.plugins.plugin import Plugin
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +17,11 @@ class Terms:
     policy: Policy
     hooks: Hooks
     secrets: MemorySecrets
+    tools: tuple[object, ...] = ()
+    overlays: tuple[Overlay, ...] = ()
+    plugins: tuple[Plugin, ...] = ()
+    # Whether the host's tools and sources are among what it is granted.
+    include_base: bool = True
     # Whether there is any.
     own: bool = False
     mounts: Mapping[str, Mount] = field(default_factory=dict[str, Mount])
@@ -25,41 +29,32 @@ class Terms:
     @classmethod
     def parse(
         cls,
-        tools: Sequence[object],
-        approvals: Mapping[str, object] | None,
-        deny: Iterable[object],
-        hooks: Sequence[object],
-        secrets: Mapping[str, object] | None,
+        tools: Iterable[object] = (),
+        approvals: Mapping[str, object] | None = None,
+        deny: Iterable[object] = (),
+        hooks: Sequence[object] = (),
+        secrets: Mapping[str, object] | None = None,
+        sources: Iterable[object] = (),
+        include_base: bool = True,
+        plugins: Iterable[object] = (),
         mounts: object = None,
     ) -> "Terms":
-        policy, watching = Policy(overrides=approvals, deny=deny), Hooks.parse(hooks)
-        mounted = parse_mounts(mounts)
-        own = bool(tools or approvals or policy.denied() or watching or secrets or mounted)
-        return cls(policy, watching, MemorySecrets.parse(secrets or {}), own, mounted)
+        policy, watching, overlays = Policy(overrides=approvals, deny=deny), Hooks.parse(hooks), parse_overlays(sources)
+        given, added, mounted = tuple(tools), parse_plugins(plugins), parse_mounts(mounts)
+        terms = approvals or policy.denied() or watching or secrets or mounted
+        own = bool(given or overlays or added or terms or not include_base)
+        return cls(
+            policy,
+            watching,
+            MemorySecrets.parse(secrets or {}),
+            tools=given,
+            overlays=overlays,
+            plugins=added,
+            include_base=include_base,
+            own=own,
+            mounts=mounted,
+        )
 
     @classmethod
     def none(cls) -> "Terms":
-        return cls.parse((), None, (), (), None)
-
-
-def parse_type_check(value: object) -> TypeCheck:
-    try:
-        return TypeCheck(value)
-    except ValueError:
-        raise InvalidInput(f"type_check is 'strict', 'warn' or 'off', not {value!r}") from None
-
-
-def check_limits(limits: object) -> SessionLimits | None:
-    if limits is None or isinstance(limits, SessionLimits):
-        return limits
-    raise InvalidInput(
-        f"limits are SessionLimits, not {type(limits).__name__}", hint="write SessionLimits(wall_ms=...)"
-    )
-
-
-def check_cells(limits: object) -> CellLimits:
-    if limits is None:
-        return CellLimits()
-    if isinstance(limits, CellLimits):
-        return limits
-    raise InvalidInput(f"cells are CellLimits, not {type(limits).__name__}", hint="write CellLimits(max_queued=...)")
+        return cls.parse()

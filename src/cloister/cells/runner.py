@@ -39,6 +39,7 @@ from cloister.ports.engine import (
     Turn,
 )
 from cloister.ports.helping import Helper, no_helper
+from cloister.tools.offered import Offered
 
 Tell: TypeAlias = Callable[[str, Mapping[str, Any]], None]
 
@@ -71,6 +72,8 @@ class Cell:
     # It came from a snapshot, and may have come further than that before.
     woke: bool = False
     values: CellValues = field(default_factory=lambda: CellValues({}))
+    # What sources and plugins offered when it began.
+    offered: Offered | None = None
     helper: Helper = no_helper
     machine: Machine = field(default_factory=Machine)
     course: Course = field(default_factory=Course)
@@ -90,7 +93,7 @@ class Cell:
 
     @property
     def caller(self) -> Caller:
-        return Caller(self.id, self.budget, self.woke)
+        return Caller(self.id, self.budget, self.woke, self.offered)
 
     @property
     def approval_ids(self) -> list[str]:

@@ -31,6 +31,7 @@
     │   ├── StoreUnusable               STORE_UNUSABLE: another program's, a newer version's, damaged
     │   ├── StoreConflict               STORE_CONFLICT: something is not as the writer thought
     │   └── LeaseLost                   LEASE_LOST: the session belongs to another owner by now
+    ├── SourceUnavailable               SOURCE_UNAVAILABLE: a source of tools that cannot be reached
     ├── ConfinementUnavailable          CONFINEMENT_UNAVAILABLE
     └── EngineUnavailable               ENGINE_UNAVAILABLE: no worker can be started
 
@@ -175,6 +176,10 @@ class StoreConflict(StoreError):
 
 class LeaseLost(StoreError):
     code = "LEASE_LOST"
+
+
+class SourceUnavailable(CloisterError):
+    code = "SOURCE_UNAVAILABLE"
 
 
 class ConfinementUnavailable(CloisterError):

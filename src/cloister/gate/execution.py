@@ -9,7 +9,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cloister.core.call import CallStatus
@@ -34,6 +34,7 @@ from cloister.ports.engine import Raised, Returned, Settlement
 from cloister.ports.journal import Intent, Journal, Settled
 from cloister.tools.catalog import signature_in
 from cloister.tools.context import CallContext
+from cloister.tools.search import IndexCache
 from cloister.tools.tool import Bound, Tool, ToolError
 
 log = logging.getLogger("cloister.gate")
@@ -52,6 +53,7 @@ class Wiring:
     journal: Journal
     emit: Emit | None = None
     heard: Heard = always_heard
+    indexes: IndexCache = field(default_factory=IndexCache)
 
 
 class Execution:

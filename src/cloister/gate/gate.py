@@ -35,10 +35,11 @@ from cloister.gate.hooks import Hooks
 from cloister.gate.passage import Asked, Caller, Outcome, Passage, Passed, Scope
 from cloister.gate.policy import Policy
 from cloister.gate.refusal import Refusal, refuse
-from cloister.gate.resolve import resolve
+from cloister.gate.resolve import find, make_ready, resolve
 from cloister.gate.secrets import Handles
 from cloister.ports.engine import Call, Raised, Returned
 from cloister.ports.journal import Entry, Settled, call_key
+from cloister.tools.offered import Offered
 from cloister.tools.registry import ToolRegistry
 from cloister.tools.rule import Facts
 from cloister.tools.tool import Tool
@@ -60,13 +61,22 @@ class Gate:
         self._handles = handles
         self._execution = Execution(wiring, scope, hooks, handles)
         self._binder = self._execution.binder
-        self._discovery = Discovery(registry, policy, scope.language)
+        self._discovery = Discovery(registry, policy, scope.language, wiring.indexes)
         # By their keys. A call that is cancelled stays until `cancelled` has asked for it.
         self._under_way: dict[str, Passage] = {}
 
     @property
     def desk(self) -> ApprovalDesk:
         return self._desk
+
+    @property
+    def discovery(self) -> Discovery:
+        return self._discovery
+
+    @property
+    def offered(self) -> Offered:
+        """What sources and plugins offer now."""
+        return self._registry.offered
 
     @property
     def counts(self) -> Counter[str]:
@@ -76,12 +86,12 @@ class Gate:
     async def handle(self, call: Call, caller: Caller, *, charge: bool = True) -> Passed:
         """Pass one call. Never raises but for cancellation. `charge` is False for a call that was charged before."""
         if self._discovery.knows(call.name):
-            return self._own(call, caller)
+            return await self._own(call, caller)
         passage = Passage(call, self._ids.new("cal_"), caller)
         self._under_way[passage.key] = passage
         self._execution.tell("call.requested", passage, {"name": call.name})
         try:
-            tool = passage.tool = resolve(self._registry, call.name)
+            tool = passage.tool = await self._resolve(call.name, caller)
             await guard_request(call, tool)
             await self._binder.bind(passage, tool)
             if charge:
@@ -123,7 +133,7 @@ class Gate:
         outcome = self._ended(passage.call, passage.caller, entry)
         if outcome is None:
             # It may be made twice, and nobody knows how it ended.
-            tool = passage.tool = resolve(self._registry, passage.name)
+            tool = passage.tool = await self._resolve(passage.name, passage.caller)
             await self._binder.rebind(passage, tool, passage.arguments, passage.size)
             return await self._execution.carry_out(passage, tool)
         if outcome.record is not None:
@@ -131,7 +141,7 @@ class Gate:
         return outcome
 
     async def _answered(self, asked: Asked, passage: Passage) -> Passed:
-        tool = passage.tool = resolve(self._registry, passage.name)
+        tool = passage.tool = await self._resolve(passage.name, passage.caller)
         if passage.bound is None:
             # It was asked about in another process.
             await self._binder.rebind(passage, tool, passage.arguments, passage.size)
@@ -179,7 +189,7 @@ class Gate:
         approval = question.approval
         arguments = kept["arguments"] if kept is not None else approval.arguments
         passage = Passage(call, approval.call_id, caller, arguments=arguments, size=question.size)
-        passage.tool = self._registry.get(call.name)
+        passage.tool = find(self._registry, call.name, caller.offered)
         passage.request_digest = question.arguments_digest
         if kept is not None:
             passage.notes = kept["notes"]
@@ -213,8 +223,10 @@ class Gate:
     def _ended(self, call: Call, caller: Caller, entry: Entry | None) -> Outcome | None:
         if entry is not None and entry.settled is not None and entry.settled.status is not CallStatus.UNKNOWN:
             return self._replayed(call, caller, entry, entry.settled)
-        tool = self._registry.get(call.name)
-        if tool is None or tool.idempotent or (entry is None and self._journal.remembers_all):
+        tool = find(self._registry, call.name, caller.offered)
+        if entry is None and (tool is None or self._journal.remembers_all):
+            return None
+        if self._may_repeat(tool, entry):
             return None
         error = ErrorObject(
             Code.OUTCOME_UNKNOWN,
@@ -225,6 +237,13 @@ class Gate:
         passage.request_digest = entry.intent.request_digest if entry is not None else _written(call)
         return Outcome(Raised(call.number, error), passage.record(CallStatus.UNKNOWN, error=error))
 
+    @staticmethod
+    def _may_repeat(tool: Tool | None, entry: Entry | None) -> bool:
+        # Of a tool that nobody knows now, what was known when the call was made counts.
+        if entry is not None and (tool is None or not tool.is_known):
+            return entry.intent.idempotent
+        return tool is not None and tool.idempotent
+
     def cancelled(self, call: Call, caller: Caller) -> Outcome:
         """A call that its cell did not wait for."""
         error = ErrorObject(Code.CANCELLED, f"`{call.name}` was cancelled when its cell ended")
@@ -232,12 +251,12 @@ class Gate:
             return Outcome(Raised(call.number, error), None)
         passage = self._under_way.pop(call_key(caller.cell_id, call.number), None)
         if passage is None:
-            passage = Passage(call, self._ids.new("cal_"), caller, tool=self._registry.get(call.name))
+            passage = Passage(call, self._ids.new("cal_"), caller, tool=find(self._registry, call.name, caller.offered))
         passage.request_digest = passage.request_digest or _written(call)
         return self._execution.refused(passage, Refusal(CallStatus.ERROR, error))
 
     def _replayed(self, call: Call, caller: Caller, entry: Entry, settled: Settled) -> Outcome:
-        passage = Passage(call, entry.intent.call_id, caller, tool=self._registry.get(call.name))
+        passage = Passage(call, entry.intent.call_id, caller, tool=find(self._registry, call.name, caller.offered))
         passage.request_digest = entry.intent.request_digest
         record = passage.record(settled.status, response_digest=settled.response_digest, error=settled.error)
         if settled.error is not None:
@@ -246,9 +265,17 @@ class Gate:
 
     # -- the stages ----------------------------------------------------------------------------------------------
 
-    def _own(self, call: Call, caller: Caller) -> Outcome:
+    async def _resolve(self, name: str, caller: Caller) -> Tool:
+        tool = resolve(self._registry, name, caller.offered)
+        if not tool.is_ready:
+            await make_ready(tool)
+        if tool.defer_loading:
+            self._registry.show(tool)
+        return tool
+
+    async def _own(self, call: Call, caller: Caller) -> Outcome:
         try:
-            return Outcome(Returned(call.number, self._discovery.answer(call, caller.budget)), None)
+            return Outcome(Returned(call.number, await self._discovery.answer(call, caller)), None)
         except Refusal as refusal:
             return Outcome(Raised(call.number, refusal.error), None)
 

@@ -15,6 +15,7 @@ from cloister.core.value import Json
 from cloister.gate.budget import Budget
 from cloister.ports.engine import Call, Settlement
 from cloister.ports.journal import call_key
+from cloister.tools.offered import Offered
 from cloister.tools.tool import Bound, Tool
 
 
@@ -35,6 +36,8 @@ class Caller:
     budget: Budget
     # It goes on from a snapshot: calls that it makes may have been made before, under the same keys.
     woke: bool = False
+    # What sources and plugins offered when it began; None for what is offered now.
+    offered: Offered | None = None
 
 
 @dataclass(slots=True)

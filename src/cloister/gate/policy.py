@@ -106,6 +106,9 @@ class Policy:
         both._deny = (*base._deny, *self._deny)
         return both
 
+    def __bool__(self) -> bool:
+        return bool(self._overrides or self._deny)
+
     def check(self, capabilities: Mapping[str, Capability]) -> None:
         """Raises `InvalidInput` for what names a tool that is not there, and for an override that would loosen.
 
@@ -116,7 +119,11 @@ class Policy:
         for deny, _ in self._deny:
             for pattern in deny.tools:
                 _check_there(pattern, capabilities, "the deny rule for")
-        for capability in capabilities.values():
+        self.check_tools(capabilities.values(), capabilities)
+
+    def check_tools(self, some: Iterable[Capability], capabilities: Mapping[str, Capability]) -> None:
+        """The same for `some` of the tools that there are, when the names in this policy were looked at before."""
+        for capability in some:
             self._check_tightens(capability)
             terms = self._in_force(capability)
             for rule in (*terms.rules, *(rule for _, rule in terms.deny)):

@@ -24,7 +24,9 @@ class Belongings:
         clock, keep = grounds.wiring.clock, keeper.write if keeper is not None else None
         store = grounds.ledger.store if grounds.ledger is not None and keeper is not None else None
         made = cls(
-            SessionSecrets(session_id, clock, grounds.tools, grounds.vault, grounds.own_secrets, grounds.secrets, keep),
+            SessionSecrets(
+                session_id, clock, grounds.catalog.registry, grounds.vault, grounds.own_secrets, grounds.secrets, keep
+            ),
             Attachments(session_id, clock, store=store, keep=keep),
         )
         if parent is not None:

@@ -58,6 +58,8 @@ class Envelope:
     # What its files are, by path, and their bytes by the names that are in there.
     files: Mapping[str, Any] = field(default_factory=dict[str, Any])
     contents: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    # What its plugins keep, by their names.
+    plugins: Mapping[str, Any] = field(default_factory=dict[str, Any])
     # What could not be kept, named.
     left_out: tuple[str, ...] = ()
 
@@ -114,6 +116,7 @@ def seal(envelope: Envelope, key: bytes | KeyRing) -> bytes:
         "values": dict(envelope.values),
         "files": dict(envelope.files),
         "contents": [[name, len(data)] for name, data in envelope.contents.items()],
+        "plugins": dict(envelope.plugins),
         "left_out": list(envelope.left_out),
     }
     payload = b"".join([envelope.state or b"", *envelope.contents.values()])
@@ -174,5 +177,6 @@ def unseal(data: bytes, key: bytes | KeyRing) -> Envelope:
         values=head["values"],
         files=head["files"],
         contents=contents,
+        plugins=head.get("plugins", {}),
         left_out=tuple(head["left_out"]),
     )

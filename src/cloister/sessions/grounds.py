@@ -13,11 +13,11 @@ from cloister.gate.secrets import MemorySecrets
 from cloister.ports.engine import TypeCheck
 from cloister.ports.keys import KeySource
 from cloister.ports.secrets import SecretProvider
+from cloister.sessions.catalog import SessionCatalog
 from cloister.sessions.events import Events
 from cloister.sessions.ledger import Ledger
+from cloister.sessions.plugins.attached import Plugins
 from cloister.sessions.vault import Vault
-from cloister.tools.catalog import CatalogCache
-from cloister.tools.registry import ToolRegistry
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class SessionOptions:
 class Grounds:
     """What a session is built on: the tools it was granted and the terms they are granted under."""
 
-    tools: ToolRegistry
+    catalog: SessionCatalog
+    plugins: Plugins
     policy: Policy
     hooks: Hooks
     # Those of the runtime, and those that were given to this session in code.
@@ -45,7 +46,6 @@ class Grounds:
     own_secrets: MemorySecrets
     vault: Vault
     wiring: Wiring
-    catalogs: CatalogCache
     snapshot_keys: KeySource
     supervisor: Supervisor
     events: Events

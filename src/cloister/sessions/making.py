@@ -78,6 +78,7 @@ class Making:
         cell.values = setting.values.for_cell()
         cell.recording.values = cell.values.view
         cell.recording.catalog = setting.catalog()
+        cell.offered = setting.gate.offered
         cell.recording.now_ms = setting.clock.now_ms()
         cell.course.values_version, cell.course.engine = setting.values.version, setting.seats.engine.version
         self._equip(life)
@@ -155,6 +156,7 @@ class Making:
         now_ms, most_ms = setting.clock.now_ms(), setting.supervisor.limits.cell_wall_ms
         cell = wake(kept, setting.catalog(), setting.limits, now_ms, setting.handles.redactor(), most_ms)
         cell.machine = Machine(CellState.ASLEEP)
+        cell.offered = setting.gate.offered
         return cell
 
     def _live(self, cell: Cell, driver: Driver, now_ms: int, *, detached: bool, isolated: bool = False) -> Life:

@@ -1,6 +1,6 @@
 """A session as others must see it to go on with it: in a snapshot, or in a store."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,6 +13,7 @@ from cloister.ports.engine import Engine
 from cloister.ports.rows import SessionRow
 from cloister.sessions.envelope import Envelope
 from cloister.sessions.grounds import SessionOptions
+from cloister.sessions.plugins.attached import Plugins
 from cloister.tools.registry import ToolRegistry
 
 
@@ -23,9 +24,10 @@ class Portrait:
     tools: ToolRegistry
     gate: Gate
     mark: str
-    # Whether tools, policies, hooks or secrets were given to this session alone.
-    own_terms: bool
+    # Whether tools, sources, plugins, policies, hooks or secrets were given to this session alone.
+    own_terms: Callable[[], bool]
     created_ms: int
+    plugins: Plugins
 
     def envelope(
         self,
@@ -57,6 +59,7 @@ class Portrait:
             values=values,
             files=files[0],
             contents=files[1],
+            plugins=self.plugins.states(),
             left_out=left_out,
         )
 
@@ -85,7 +88,8 @@ class Portrait:
             "engine": self.engine.name,
             "engine_version": self.engine.version,
             "capabilities": dict(self.tools.digests()),
-            "own_terms": self.own_terms,
+            "plugins": self.plugins.states(),
+            "own_terms": self.own_terms(),
             "mark": self.mark,
             "seed": seed,
             "calls": dict(self.gate.counts),

@@ -38,15 +38,15 @@ from cloister.sessions.grounds import Grounds, SessionOptions
 from cloister.sessions.history import envelope_at, read_history
 from cloister.sessions.making import Listener
 from cloister.sessions.portrait import Portrait
+from cloister.sessions.prompt import PreambleWriter
 from cloister.sessions.request import check_ids, check_switch, check_yield, lasting, observing_terms, prepare
 from cloister.sessions.secrets import SessionSecrets
 from cloister.sessions.setting import Setting
+from cloister.sessions.tooled import Tooled
 from cloister.sessions.values import Values
-from cloister.tools.catalog import render_stubs
-from cloister.tools.registry import ToolRegistry
 
 
-class Session:
+class Session(Tooled):
     """Made by `Cloister.open_session`; not by hand."""
 
     def __init__(
@@ -62,8 +62,7 @@ class Session:
         on_close: Callable[["Session"], None] | None = None,
     ) -> None:
         self._options = options
-        self._tools = grounds.tools
-        self._catalogs = grounds.catalogs
+        self._catalog = grounds.catalog
         self._seats = seats
         self._clock = grounds.wiring.clock
         self._ids = grounds.wiring.ids
@@ -76,24 +75,33 @@ class Session:
         self._mark = mark_of(origin, kept)
         self._handles = Handles(self._mark, self._belongings.secrets.provider)
         scope = Scope(options.id, options.language, options.labels)
-        self._gate = Gate(grounds.tools, grounds.wiring, scope, grounds.policy, grounds.hooks, self._handles)
+        self._plugins = grounds.plugins
+        hooks = grounds.hooks.then(self._plugins.hooks)
+        self._gate = Gate(self.tools, grounds.wiring, scope, grounds.policy, hooks, self._handles)
+        self._preambles = PreambleWriter(self.tools, options.language, options.limits, self._plugins.parts)
         self._direct = DirectCalls(self._gate, self._ids)
         self._supervisor = grounds.supervisor
         self._events = grounds.events
         self._on_close = on_close
         self._fork = fork
-        self._catalog: Catalog | None = None
-        self._catalog_generation = -1
         self._created_ms = self._used_ms = self._clock.now_ms()
         if kept is not None:
             self._created_ms, self._used_ms = kept.created_ms, kept.used_ms
             self._gate.counts.update(kept.doc["calls"])
         self._closed = False
         self._portrait = Portrait(
-            options, seats.engine, grounds.tools, self._gate, self._mark, grounds.own_terms, self._created_ms
+            options,
+            seats.engine,
+            self.tools,
+            self._gate,
+            self._mark,
+            lambda: grounds.own_terms or bool(self._catalog.own_overlays),
+            self._created_ms,
+            grounds.plugins,
         )
         self._files = first_files(options, grounds, self._keeper, is_new=kept is None and origin is None)
         self._values = Values(self._clock, keep=self._keeper.values if self._keeper is not None else None)
+        self._plugins.bind(self._values)
         setting = Setting(
             session_id=options.id,
             limits=options.limits,
@@ -132,15 +140,6 @@ class Session:
     @property
     def limits(self) -> SessionLimits:
         return self._options.limits
-
-    @property
-    def tools(self) -> ToolRegistry:
-        return self._tools
-
-    @property
-    def stubs(self) -> str:
-        """What a program may call, written in the session's language: for the prompt of whoever writes programs."""
-        return render_stubs(self._tools, self.language)
 
     @property
     def closed(self) -> bool:
@@ -390,7 +389,7 @@ class Session:
                 f"the snapshot was made by {envelope.engine_version!r}; this is {engine.version!r}",
                 hint="restore it with the same release of the engine",
             )
-        envelope.check_capabilities(self._tools.digests())
+        envelope.check_capabilities(self.tools.digests())
 
     async def close(self) -> None:
         """Give everything back. Closing twice is fine; a cell under way is stopped, and nobody is asked any more."""
@@ -406,6 +405,8 @@ class Session:
             await self._events.flush()
         self._events.close(self.id)
         self._files.close()
+        self._plugins.close()
+        await self._catalog.close()
         if self._on_close is not None:
             self._on_close(self)
 
@@ -480,10 +481,7 @@ class Session:
         )
 
     def _current_catalog(self) -> Catalog:
-        if self._catalog is None or self._catalog_generation != self._tools.generation:
-            self._catalog = replace(self._catalogs.get(self._tools, self.language), mark=self._mark)
-            self._catalog_generation = self._tools.generation
-        return self._catalog
+        return self._catalog.current(self.language, self._mark)
 
     def _refused(self, error: ErrorObject) -> RunResult:
         return RunResult(status=status_of(error.code), cell_id=self._ids.new("cel_"), error=with_hint(error))

@@ -5,11 +5,10 @@ rendered is kept under it, and a tool's own stub as long as the tool: one more t
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from weakref import WeakKeyDictionary
 
 from cloister.core.capability import Capability
-from cloister.core.digest import digest_bytes
 from cloister.core.language import Language
 from cloister.ports.engine import Catalog
 from cloister.tools.own import helper_stubs, own_capabilities, own_helpers, secret_stub
@@ -52,6 +51,8 @@ class _Signatures(Mapping[str, str]):
         return len(self._known)
 
 
+# So many hidden tools of a namespace are named one by one; of more, any name is taken.
+_MOST_NAMED = 500
 # The stub of a tool in a file that declares none of the words that stubs are made of.
 _stubs: WeakKeyDictionary[Tool, str] = WeakKeyDictionary()
 
@@ -65,13 +66,13 @@ def _stub(tool: Tool, names: frozenset[str]) -> str:
     return found
 
 
-def _sorted(registry: ToolRegistry) -> list[Tool]:
-    return sorted(registry, key=lambda tool: tool.full_name)
+def _sorted(tools: Iterable[Tool]) -> list[Tool]:
+    return sorted(tools, key=lambda tool: tool.full_name)
 
 
 def revision_of(registry: ToolRegistry) -> str:
     """Changes with anything of these tools that a program could see, and with nothing else."""
-    return digest_bytes("".join(tool.digest for tool in _sorted(registry)).encode())
+    return registry.revision
 
 
 def render_catalog(registry: ToolRegistry, language: Language) -> Catalog:
@@ -81,7 +82,10 @@ def render_catalog(registry: ToolRegistry, language: Language) -> Catalog:
     roots = _roots(tools)
     own = own_capabilities(roots)
     known: dict[str, Tool | Capability] = {made.full_name: made for made in (*own, *tools)}
-    flat, modules = _python(tools, checked=True) if language is Language.PYTHON else ("", {})
+    flat, modules = "", dict[str, str]()
+    if language is Language.PYTHON:
+        flat, modules = _python(_sorted(registry.shown()), roots, checked=True)
+        modules = _with_hidden(modules, registry)
     return Catalog(
         names=frozenset(known),
         stubs=flat,
@@ -95,24 +99,22 @@ def render_catalog(registry: ToolRegistry, language: Language) -> Catalog:
 
 def render_stubs(registry: ToolRegistry, language: Language) -> str:
     """All declarations as one text, for people and models to read."""
-    tools = _sorted(registry)
+    tools, roots = _sorted(registry.shown()), _roots(registry)
     if language is Language.PYTHON:
-        flat, modules = _python(tools, checked=False)
+        flat, modules = _python(tools, roots, checked=False)
         return "".join([flat, *(f"\n# --- from {name} import … ---\n{text}" for name, text in modules.items())])
-    roots = _roots(tools)
     own = own_capabilities(roots)
     ours = secret_stub(language, roots) + helper_stubs(language, roots)
     return ours + typescript_stubs([*own, *(tool.capability for tool in tools)])
 
 
-def _roots(tools: list[Tool]) -> frozenset[str]:
+def _roots(tools: Iterable[Tool]) -> frozenset[str]:
     """The names that a program writes first."""
     return frozenset(tool.namespace or tool.name for tool in tools)
 
 
-def _python(tools: list[Tool], *, checked: bool) -> tuple[str, dict[str, str]]:
+def _python(tools: list[Tool], roots: frozenset[str], *, checked: bool) -> tuple[str, dict[str, str]]:
     """The stubs of tools without a namespace, after our own functions, and those of each namespace."""
-    roots = _roots(tools)
     flat = [tool for tool in tools if not tool.namespace]
     spaces: dict[str, list[Tool]] = {}
     for tool in tools:
@@ -124,6 +126,23 @@ def _python(tools: list[Tool], *, checked: bool) -> tuple[str, dict[str, str]]:
     return _file(flat, [secret_stub(Language.PYTHON, roots), helpers, *own]), {
         name: _file(inside) for name, inside in spaces.items()
     }
+
+
+def _with_hidden(modules: Mapping[str, str], registry: ToolRegistry) -> dict[str, str]:
+    """Modules with a word about the tools that are hidden: they may be imported, and nothing is known of them. A tool
+    without a namespace needs none, because an engine refuses no name that is in its catalog."""
+    shown = {tool.full_name for tool in registry.shown()}
+    hidden: dict[str, list[str]] = {}
+    for tool in registry:
+        if tool.namespace and tool.full_name not in shown:
+            hidden.setdefault(tool.namespace, []).append(tool.name)
+    made = dict(modules)
+    for space, names in hidden.items():
+        rows = [f"{name}: _hidden.Any\n" for name in sorted(names)]
+        if len(names) > _MOST_NAMED:
+            rows = ["def __getattr__(name: object) -> _hidden.Any: ...\n"]
+        made[space] = "".join(["import typing as _hidden\n", *rows, made.get(space, "")])
+    return made
 
 
 def _file(tools: list[Tool], first: list[str] | None = None) -> str:

@@ -11,7 +11,7 @@ from cloister.core.language import Language
 from cloister.ports.helping import FILES_OBJECT, HELPERS
 
 # Asked like tools, so engines must know their names. `secret` is not: it answers within the program.
-OWN = ("list_tools", "describe_tool", "current_policy")
+OWN = ("list_tools", "search_tools", "describe_tool", "current_policy")
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _NUMBER: dict[str, Any] = {"type": "integer"}
@@ -31,6 +31,7 @@ def _many(item: dict[str, Any]) -> dict[str, Any]:
 
 _TERMS: dict[str, Any] = {"side_effect": _TEXT, "approval": {}}
 _ENTRY = _object("ToolEntry", name=_TEXT, description=_FIRST_LINE, **_TERMS)
+_FOUND = _object("ToolFound", name=_TEXT, description=_FIRST_LINE, signature={"type": ["string", "null"]})
 _DESCRIPTION = _object(
     "ToolDescription",
     name=_TEXT,
@@ -52,9 +53,15 @@ _POLICY = _object(
 OWN_CAPABILITIES = (
     Capability(
         "list_tools",
-        description="The tools that this program may call.",
+        description="The tools that this program may call, without those that wait to be searched for.",
         input_schema=_object(""),
         output_schema=_many(_ENTRY),
+    ),
+    Capability(
+        "search_tools",
+        description="The tools that have most to do with a few words, the best first. `describe_tool` says the rest.",
+        input_schema=_object("", query=_TEXT, limit_={"type": "integer", "default": 10, "minimum": 1, "maximum": 50}),
+        output_schema=_many(_FOUND),
     ),
     Capability(
         "describe_tool",

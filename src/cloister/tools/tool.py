@@ -67,12 +67,14 @@ class Tool:
         idempotent: bool = True,
         input_schema: Mapping[str, Any] | None = None,
         output_schema: Mapping[str, Any] | None = None,
+        defer_loading: bool = False,
     ) -> None:
         self._declare(handler, name if name is not None else getattr(handler, "__name__", None), namespace)
         read = Parameters(handler, self.name)
         doc = read_docstring(_doc(handler), read.names)
         self._describe(doc.description if description is None else description)
         self._govern(side_effect, limits, approval_policy, idempotent)
+        self.defer_loading = self._check_flag("defer_loading", defer_loading)
         self._signature: Signature | None = Signature(read, doc.parameters)
         self._binder: Signature | Given = self._signature
         self._input = self._compile("input", input_schema)
@@ -97,6 +99,7 @@ class Tool:
         approval_policy: str | Mapping[str, Any] | ApprovalPolicy = "none",
         idempotent: bool = True,
         namespace: str | None = None,
+        defer_loading: bool = False,
     ) -> "Tool":
         """A tool whose schema is not read from its function. The handler gets the arguments as they came: by name if
         the schema is an object, by position if it is an array, which is the default; `ctx: CallContext` besides."""
@@ -104,6 +107,7 @@ class Tool:
         made._declare(handler, name, namespace)
         made._describe(description)
         made._govern(side_effect, limits, approval_policy, idempotent)
+        made.defer_loading = made._check_flag("defer_loading", defer_loading)
         made._signature = None
         contract = made._compile("input", {"type": "array"} if input_schema is None else input_schema)
         assert contract is not None
@@ -147,9 +151,12 @@ class Tool:
         if limits is not None and not isinstance(limits, CapabilityLimits):
             raise self._refuse(f"its limits are of type {type(limits).__name__}", "give CapabilityLimits(...)")
         self.limits = limits or CapabilityLimits()
-        if not isinstance(idempotent, bool):
-            raise self._refuse(f"idempotent={idempotent!r} is neither True nor False", "say which of them")
-        self.idempotent = idempotent
+        self.idempotent = self._check_flag("idempotent", idempotent)
+
+    def _check_flag(self, name: str, value: object) -> bool:
+        if not isinstance(value, bool):
+            raise self._refuse(f"{name}={value!r} is neither True nor False", "say which of them")
+        return value
 
     def _compile(self, side: Literal["input", "output"], schema: object) -> Contract | None:
         if schema is None:
@@ -167,8 +174,20 @@ class Tool:
 
     # -- what it is ------------------------------------------------------------------------------------------------
 
+    # Whether its capability says all; and whether the gate may use it now: see `make_ready`.
+    is_known: bool = True
+    # Their names, where they are told before the capability is.
+    parameters: tuple[str, ...] = ()
+    is_ready: bool = True
+
+    async def make_ready(self) -> None:
+        """Find out what is not known yet. Nothing, for a function of this process."""
+
     @cached_property
     def capability(self) -> Capability:
+        return self.make_capability()
+
+    def make_capability(self) -> Capability:
         hints = self._signature
         given_input, given_output = self._input, self._given_output
         return Capability(
@@ -181,12 +200,17 @@ class Tool:
             limits=self.limits,
             approval_policy=self.approval_policy,
             idempotent=self.idempotent,
+            defer_loading=self.defer_loading,
         )
+
+    @cached_property
+    def capability_digest(self) -> str:
+        return capability_digest(self.capability)
 
     @cached_property
     def digest(self) -> str:
         """Changes with anything that a reader of the catalog would see."""
-        return digest_json([capability_digest(self.capability), self.description])
+        return digest_json([self.capability_digest, self.description])
 
     # -- a call ----------------------------------------------------------------------------------------------------
 
@@ -268,6 +292,7 @@ def tool(
     idempotent: bool = True,
     input_schema: Mapping[str, Any] | None = None,
     output_schema: Mapping[str, Any] | None = None,
+    defer_loading: bool = False,
 ) -> Callable[[Handler], Tool]: ...
 def tool(handler: Handler | None = None, /, **options: Any) -> Any:
     """Make a tool of a function: `@tool` or `@tool(side_effect="read")`."""
