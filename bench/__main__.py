@@ -8,10 +8,11 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from bench import cells, engines, files, gate, store
+from bench import catalog, cells, engines, files, gate, store
 from bench.measure import Row
 
 PARTS: dict[str, Callable[[], AsyncIterator[Row]]] = {
+    "catalog": catalog.rows,
     "cells": cells.rows,
     "engines": engines.rows,
     "files": files.rows,
