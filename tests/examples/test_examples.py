@@ -71,6 +71,9 @@ a secret that is still there: UPLOAD_TOKEN for ('upload',)
 in words: handed in with [secret UPLOAD_TOKEN]
 another session cannot read report.pdf
 the token is in the database: False""",
+    "20_many_tools.py": """\
+-> weather.sunrise_quito for 3 days: fine
+now shown: async def sunrise_quito(days: int = 1) -> Any:""",
     "21_mcp_server.py": """\
 library.in_stock: read, approval none
 library.lend: external_system, approval manual
@@ -81,6 +84,12 @@ Error executing tool lend: Ulysses is out""",
 weather.get_report ('city',)
 {'upload': 'its body is multipart/form-data; JSON, forms, text and octets can be sent'}
 {'city': 'Rome', 'degrees': 21.5, 'asked by': '[secret]'}""",
+    "23_plugins.py": """\
+disabled: {'plugin': 'clumsy', 'reason': 'before_call: RuntimeError'}
+PERMISSION_DENIED
+hello Ada, number 1
+hello Bob, number 2
+notes: [{'id': 1, 'text': 'Ada was here', 'tags': ['ada']}]""",
 }
 FILES = sorted(path.name for path in EXAMPLES.glob("*.py"))
 

@@ -13,6 +13,7 @@ class Event:
     seq: int
     # `cell.started|yielded|notified|hibernated|woken|completed|terminated|reaped|recovered`,
     # `call.requested|progressed|settled`, `approval.required|decided|expired|cancelled`,
+    # `catalog.changed`, `source.failed`, `plugin.disabled`,
     # `events.missed` for a reader that was too slow
     kind: str
     session_id: str

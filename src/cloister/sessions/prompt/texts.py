@@ -33,9 +33,9 @@ _RULES = {
 - Some calls wait for a person. The program sleeps there and goes on by itself. APPROVAL_DENIED means no: do not try
   again.
 - `secret("NAME")` is a handle that a tool may be given; you never see the value.
-- There is no network, file system, process or environment but through tools and these functions. No generators,
-  inheritance or `del`; of the standard library: asyncio, collections, datetime, functools, itertools, json, math,
-  random, re and a few more.""",
+- `open()` and `pathlib` work on the session's own files; they last, and a relative path begins in `/workspace`.
+- There is no network, process or environment but through tools. No generators, inheritance or `del`; of the standard
+  library: asyncio, collections, datetime, functools, itertools, json, math, random, re and a few more.""",
     Language.TYPESCRIPT: """
 - Tools are async functions that take one object: `const order = await tools.get_order({order_id: "A7"})`. `await`
   works at the top level. A tool shown as `shop.buy` is called as `shop.buy({...})`.
@@ -49,8 +49,10 @@ _RULES = {
 - Some calls wait for a person. The program sleeps there and goes on by itself. APPROVAL_DENIED means no: do not try
   again.
 - `secret("NAME")` is a handle that a tool may be given; you never see the value.
-- There is no network, file system, process or environment but through tools and these functions. No `import`, no
-  `require`, no DOM, no timers but `setTimeout`. Types are erased, not checked.""",
+- `files.read(path)`, `files.write(path, text)`, `files.list(path)` and more work on the session's own files; they last,
+  and a relative path begins in `/workspace`.
+- There is no network, process or environment but through tools. No `import`, no `require`, no DOM, no timers but
+  `setTimeout`. Types are erased, not checked.""",
 }
 _DISCOVERY = {
     Language.PYTHON: (
