@@ -87,12 +87,18 @@ def test_tool_or_namespace_stands_in_front_of_our_own_function_of_its_name(langu
     assert made.names == {"list_tools", "secret", "current_policy.find", "describe_tool", "search_tools"}
     text = render_stubs(ToolRegistry(tools), language)
     if language is Language.PYTHON:
-        assert _functions(made.stubs) == [*HELPERS, "describe_tool", "list_tools", "secret"]
+        assert _functions(made.stubs) == [*HELPERS, "search_tools", "describe_tool", "list_tools", "secret"]
         assert made.signatures["list_tools"] == "list_tools(order_id: str) -> str"
     else:
         functions = [name for name in declared(text) if name.startswith("function")]
         helpers = [f"function {name}" for name in HELPERS]
-        assert functions == [*helpers, "function describe_tool", "function list_tools", "function secret"]
+        assert functions == [
+            *helpers,
+            "function search_tools",
+            "function describe_tool",
+            "function list_tools",
+            "function secret",
+        ]
 
 
 @pytest.mark.parametrize("language", Language)

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloister import InvalidInput, Secret, Session, Web
-from cloister.sessions.plugins.address import AllowList, NotAllowed, is_public, read_url
+from cloister.sessions.plugins.address import AllowList, NotAllowed, read_url
+from cloister.tools.outbound import is_public
 from tests.sessions.door import value
 from tests.sessions.ways import LANGUAGES, House, call
 

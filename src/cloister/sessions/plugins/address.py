@@ -7,13 +7,13 @@ very addresses.
 
 import ipaddress
 import re
-import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
 from cloister.core.errors import InvalidInput
+from cloister.tools.outbound import is_public
 
 # host, port -> its addresses.
 Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
@@ -22,9 +22,6 @@ _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 _HOST = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))*", re.ASCII)
 _PORTS = {"https": 443, "http": 80}
 LONGEST_URL = 8192
-# Public by its number, and inside a cloud all the same.
-_INSIDE = frozenset({ipaddress.ip_address("168.63.129.16")})
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 class NotAllowed(Exception):
@@ -144,24 +141,6 @@ def _host(parts: SplitResult) -> str:
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def is_public(address: _Address) -> bool:
-    """Whether it is an address of the public internet, also if it is wrapped in another."""
-    if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour
-        if inner is None and address in _NAT64:
-            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        # A tunnel says who is at its end, and lies about it.
-        if address.teredo is not None or int(address) >> 32 == 0:
-            return False
-        if inner is not None:
-            return is_public(inner)
-    return address.is_global and not address.is_multicast and not address.is_reserved and address not in _INSIDE
-
-
-def system_resolve(host: str, port: int) -> list[str]:
-    return [str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
 def _texts(given: object, what: str) -> list[str]:

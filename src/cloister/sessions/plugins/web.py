@@ -14,10 +14,11 @@ from cloister.core.errors import InvalidInput
 from cloister.core.limits import CapabilityLimits
 from cloister.core.value import Json
 from cloister.gate.threads import THREADS
-from cloister.sessions.plugins.address import AllowList, NotAllowed, Resolve, Target, system_resolve
+from cloister.sessions.plugins.address import AllowList, NotAllowed, Resolve, Target
 from cloister.sessions.plugins.fetch import Answer, Fetch, Request, check_headers, shown
 from cloister.sessions.plugins.plugin import Contribution, PluginContext
 from cloister.sessions.prompt.parts import PromptPart
+from cloister.tools.outbound import system_resolver
 from cloister.tools.tool import Tool, ToolError
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -61,7 +62,7 @@ class Web:
         timeout_ms: int = 10_000,
         max_bytes: int = 512 << 10,
         max_redirects: int = 5,
-        resolve: Resolve = system_resolve,
+        resolve: Resolve = system_resolver,
     ) -> None:
         self._allowed = AllowList(allow, allow_private)
         for what, value, least in (
