@@ -71,6 +71,8 @@ class Cell:
     instructions: int = 0
     # It came from a snapshot, and may have come further than that before.
     woke: bool = False
+    # Meant to outlive its caller: the host bounds its time, and not its session.
+    enduring: bool = False
     values: CellValues = field(default_factory=lambda: CellValues({}))
     # What sources and plugins offered when it began.
     offered: Offered | None = None

@@ -28,6 +28,7 @@ def put_to_sleep(cell: Cell, *, records: bool = True) -> dict[str, Any]:
         "begun": cell.output.begun(),
         "records": [[number, to_json(record)] for number, record in cell.records.items()] if records else [],
         "limits": to_json(cell.bounds),
+        "enduring": cell.enduring,
         "wall_left_ms": cell.wall_left_ms,
         "cpu_left_ms": cell.cpu_left_ms,
         "calls_left": cell.budget.left,
@@ -49,7 +50,7 @@ def wake(
     """The cell as it was, with what it may still use; never more than `limits`, but for the time of a cell that was
     meant to outlive its caller: that is bounded by `longest_wall_ms`."""
     had = from_json(SessionLimits, asleep["limits"])
-    wall_ms = min(had.wall_ms, max(longest_wall_ms, limits.wall_ms))
+    wall_ms = min(had.wall_ms, max(longest_wall_ms, limits.wall_ms) if asleep["enduring"] else limits.wall_ms)
     limits = replace(limits.intersection(had), wall_ms=wall_ms)
     program = Program(asleep["code"])
     output = Output(limits.max_stdout_bytes, None, redactor)
@@ -67,6 +68,7 @@ def wake(
         wall_left_ms=min(asleep["wall_left_ms"], limits.wall_ms),
         cpu_left_ms=min(asleep["cpu_left_ms"], limits.cpu_ms),
         woke=True,
+        enduring=asleep["enduring"],
         values=values,
     )
     for number, record in asleep["records"]:

@@ -30,7 +30,7 @@ from cloister.sessions.ink import Ink
 from cloister.sessions.replay.paper import brief, catalog_to_json
 
 # What a fork needs of a program that waits; the rest is in the row of its cell, or not to be told twice.
-_MOMENT = ("id", "limits", "wall_left_ms", "cpu_left_ms", "calls_left", "calls_limit", "pending")
+_MOMENT = ("id", "limits", "enduring", "wall_left_ms", "cpu_left_ms", "calls_left", "calls_limit", "pending")
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,7 @@ class Making:
             budget=Budget(bounds.max_external_calls, bounds.max_external_calls),
             wall_left_ms=bounds.wall_ms,
             cpu_left_ms=bounds.cpu_ms,
+            enduring=detached,
             values=_NO_VALUES,
         )
         return self._live(cell, self._isolated() if isolated else driver, now_ms, detached=detached, isolated=isolated)
@@ -112,6 +113,7 @@ class Making:
             life.end(from_json(RunResult, doc["result"]), row.ended_ms or row.created_ms)
         life.created_ms, life.number, life.max_output_bytes = row.created_ms, row.number, doc["max_output_bytes"]
         life.run = doc["run"]
+        life.cell.enduring = not life.run
         return life
 
     def _asleep(self, row: CellRow, store: Store, driver: Driver) -> Life:
