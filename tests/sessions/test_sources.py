@@ -81,6 +81,41 @@ async def test_source_of_the_host_lives_as_long_as_the_host() -> None:
     assert shop.left == 1
 
 
+@pytest.mark.parametrize("whose", ["host", "session"])
+async def test_sources_are_opened_and_asked_anew_at_the_same_time(whose: str) -> None:
+    class Slow(Shop):
+        """Each of the two waits for the other."""
+
+        async def __aenter__(self) -> "Shop":
+            await asyncio.wait_for(meeting.wait(), 20)
+            return await super().__aenter__()
+
+        async def refresh(self) -> None:
+            await asyncio.wait_for(meeting.wait(), 20)
+
+    meeting = asyncio.Barrier(2)
+    both = [Slow("one", "buy"), Slow("two", "sell")]
+    async with House(sources=both if whose == "host" else []) as house:
+        session = await house.open("python", sources=both if whose == "session" else [])
+        assert session.tools.names() == ["buy", "sell"]
+        await session.refresh()
+    assert [shop.left for shop in both] == [1, 1]
+
+
+async def test_source_that_fails_at_once_is_told_without_waiting_for_one_that_never_comes_up() -> None:
+    class Endless(Shop):
+        async def __aenter__(self) -> "Shop":
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    dead = Shop("crm")
+    dead.gone = "no route"
+    async with House() as house:
+        async with asyncio.timeout(30):
+            with pytest.raises(SourceUnavailable, match="'crm'"):
+                await house.open("python", sources=[Endless("endless"), dead])
+
+
 async def test_source_is_left_by_the_task_that_entered_it() -> None:
     shop = Shop("shop", "buy")
     async with House() as house:

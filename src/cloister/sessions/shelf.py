@@ -8,8 +8,8 @@ left as it was: a source whose other side is gone keeps its tools, and their cal
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeAlias
 
 from cloister.core.capability import check_tool_name
 from cloister.core.errors import InvalidInput, InvalidToolName, SourceUnavailable
@@ -178,6 +178,17 @@ def _unfit(manifest: Manifest, found: dict[str, SourcedTool]) -> str | None:
     if len(manifest.description) > _LONGEST_DESCRIPTION:
         return f"{manifest.full_name} has a description of {len(manifest.description)} characters"
     return None
+
+
+async def at_once(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """All of these at the same time, since each source may take seconds. The first that fails ends the others, and
+    is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for work in works:
+                group.create_task(work)
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
 
 
 def _said(error: BaseException) -> str:
