@@ -30,7 +30,8 @@ both_languages = pytest.mark.parametrize("language", LANGUAGES)
 
 IMAGE = "data:image/png;base64,aGk="
 TOGETHER = {
-    "python": "import asyncio\nfrom lab import meet\nawait asyncio.gather(*[meet(place='inn', people=5) for _ in range(5)])",
+    "python": "import asyncio\nfrom lab import meet\nmet = [meet(place='inn', people=5) for _ in range(5)]\n"
+    "await asyncio.gather(*met)",
     "typescript": "await Promise.all([1, 2, 3, 4, 5].map(_ => lab.meet({place: 'tavern', people: 5})))",
 }
 
@@ -71,7 +72,7 @@ async def next_event(stream: EventStream, kind: str) -> Event:
 async def test_tools_of_all_servers_are_in_one_catalog(house: House) -> None:
     session = await house.open("python")
     names = session.tools.names()
-    assert {"time.convert_time", "git.git_status", "lab.add"} <= set(names)
+    assert {"time_.convert_time", "git.git_status", "lab.add"} <= set(names)
     assert [info.name for info in session.sources] == ["time", "git", "lab"]
     assert all(info.missing is None and info.notes == () for info in session.sources)
     found = await session.search_tools("what has changed in the working tree", limit=3)
@@ -85,7 +86,7 @@ async def test_typed_call_reaches_its_server(house: House, repository: Path, way
     session = await house.open(way)
     assert value(await call(session, way, "lab.add", a=2, b=3)) == {"total": 5}
     tokyo = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
-    told: Any = value(await call(session, way, "time.convert_time", **tokyo))
+    told: Any = value(await call(session, way, "time_.convert_time", **tokyo))
     assert told["time_difference"] == "+9.0h"
     assert "the first" in str(value(await call(session, way, "git.git_log", repo_path=str(repository))))
     wrong = await call(session, way, "lab.add", a="two", b=3)
@@ -112,7 +113,7 @@ async def test_calls_of_one_program_are_made_at_once(house: House, language: str
 @both_languages
 async def test_error_of_a_server_is_one_that_the_program_can_catch(house: House, language: str) -> None:
     session = await house.open(language)
-    for name, argument, word in (("lab.fail", "reason", "ink"), ("time.get_current_time", "timezone", "Atlantis")):
+    for name, argument, word in (("lab.fail", "reason", "ink"), ("time_.get_current_time", "timezone", "Atlantis")):
         said = str(value(await session.run(caught(language, name, _argument(language, argument, word)))))
         assert said.startswith("TOOL_ERROR")
         assert word in said

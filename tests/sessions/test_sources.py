@@ -426,6 +426,36 @@ async def test_tool_that_its_source_dropped_is_refused_by_name_and_comes_back(la
         assert value(await call(session, language, "buy", n=2)) == {"n": 2}
 
 
+@pytest.mark.parametrize("types", ["off", "strict"])
+@both_languages
+async def test_program_that_begins_after_its_tool_has_gone_is_refused_by_name(language: str, types: str) -> None:
+    shop = Shop("shop", "buy")
+    shop.offer("sell", namespace="odd")
+    async with House() as house:
+        session = await house.open(language, sources=[shop], type_check=types)
+        await session.remove_source("shop")
+        assert session.tools.names() == []
+        for name in ("buy", "odd.sell"):
+            said = str(value(await session.run(caught(language, name, "n=1" if language == "python" else "{n: 1}"))))
+            assert said.startswith(f"UNKNOWN_TOOL: the tool `{name}` is gone: source 'shop' does not offer it any more")
+        assert value(await session.run("await list_tools()")) == []
+        assert "sell" not in session.stubs
+
+
+async def test_name_of_a_tool_that_has_gone_can_be_given_to_another() -> None:
+    async def odd() -> str:
+        return "mine"
+
+    shop = Shop()
+    shop.offer("sell", namespace="odd")
+    shop.offer("text")
+    async with House() as house:
+        session = await house.open("python", sources=[shop])
+        await session.remove_source("shop")
+        session.tools.register(odd)
+        assert value(await session.run("text('ours again')\nawait odd()")) == "mine"
+
+
 async def test_program_that_slept_over_the_loss_of_its_tool_is_refused_by_name() -> None:
     shop = Shop("shop")
     shop.offer("buy", approval_policy=ApprovalPolicy("manual"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cloister.app.terms import Terms
 from cloister.core.capability import Capability
-from cloister.core.errors import SourceUnavailable
+from cloister.core.errors import InvalidInput, SourceUnavailable
 from cloister.core.value import Json
 from cloister.gate import Policy
 from cloister.ports.rows import SessionRow
@@ -72,7 +72,7 @@ class Granting:
     async def _take(self, overlay: Overlay) -> None:
         try:
             self._taken.append(await self._shelves.take(overlay))
-        except SourceUnavailable as error:
+        except (SourceUnavailable, InvalidInput) as error:
             if not overlay.optional:
                 raise
             log.warning("%s", error.message)

@@ -162,7 +162,7 @@ class SessionCatalog:
             return
         try:
             await held.shelf.refresh()
-        except SourceFailed as failed:
+        except (SourceFailed, InvalidInput) as failed:
             self._say("source.failed", {"source": held.overlay.name, "reason": failed.message})
 
     def offer_plugins(self, offers: Sequence[Offer], *, strict: bool = False) -> None:
@@ -192,7 +192,7 @@ class SessionCatalog:
     async def _take(self, held: _Held) -> None:
         try:
             shelf = await self._shared.shelves.take(held.overlay)
-        except SourceUnavailable as error:
+        except (SourceUnavailable, InvalidInput) as error:
             if not held.overlay.optional:
                 raise
             held.missing = error.message

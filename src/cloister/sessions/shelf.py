@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeAlias
 
-from cloister.core.capability import check_tool_name
+from cloister.core.capability import check_namespace, check_tool_name
 from cloister.core.errors import InvalidInput, InvalidToolName, SourceUnavailable
 from cloister.ports.source import Manifest, SourceFailed, ToolSource
 from cloister.sessions.overlay import Overlay
@@ -170,7 +170,7 @@ def _unfit(manifest: Manifest, found: dict[str, SourcedTool]) -> str | None:
     try:
         check_tool_name(manifest.name)
         if manifest.namespace is not None:
-            check_tool_name(manifest.namespace)
+            check_namespace(manifest.namespace)
     except InvalidToolName as error:
         return error.message
     if manifest.full_name in found:
