@@ -1,4 +1,8 @@
-"""What every test shares: async tests, marked `anyio`, run on asyncio; one PostgreSQL for those that want it."""
+"""What every test shares: async tests, marked `anyio`, run on asyncio; a data directory that is not the user's; one
+PostgreSQL for those that want it."""
+
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -11,6 +15,21 @@ __all__ = ["start_pg_server"]
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def data_directory_of_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """For what is made before a test has its own, as modules do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLOISTER_DATA_DIR", str(tmp_path_factory.mktemp("shared") / "data"))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No test writes a key into the user's home."""
+    monkeypatch.setenv("CLOISTER_DATA_DIR", str(tmp_path / "data"))
+    return tmp_path / "data"
 
 
 # How long an example takes says something about the machine, not about the property.

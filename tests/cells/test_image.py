@@ -155,3 +155,9 @@ def test_every_source_is_taken_or_refused(source: Json) -> None:
         except HelperRefused:
             continue
         assert item["type"] == "input_image"
+
+
+def test_an_image_that_a_tool_gave_is_taken_as_it_is() -> None:
+    item: Json = {"type": "input_image", "image_url": DATA}
+    assert image_item(item) == item
+    assert "does not know the key 'type'" in _refusal({"type": "input_audio", "image_url": DATA})

@@ -81,6 +81,41 @@ async def test_source_of_the_host_lives_as_long_as_the_host() -> None:
     assert shop.left == 1
 
 
+@pytest.mark.parametrize("whose", ["host", "session"])
+async def test_sources_are_opened_and_asked_anew_at_the_same_time(whose: str) -> None:
+    class Slow(Shop):
+        """Each of the two waits for the other."""
+
+        async def __aenter__(self) -> "Shop":
+            await asyncio.wait_for(meeting.wait(), 20)
+            return await super().__aenter__()
+
+        async def refresh(self) -> None:
+            await asyncio.wait_for(meeting.wait(), 20)
+
+    meeting = asyncio.Barrier(2)
+    both = [Slow("one", "buy"), Slow("two", "sell")]
+    async with House(sources=both if whose == "host" else []) as house:
+        session = await house.open("python", sources=both if whose == "session" else [])
+        assert session.tools.names() == ["buy", "sell"]
+        await session.refresh()
+    assert [shop.left for shop in both] == [1, 1]
+
+
+async def test_source_that_fails_at_once_is_told_without_waiting_for_one_that_never_comes_up() -> None:
+    class Endless(Shop):
+        async def __aenter__(self) -> "Shop":
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    dead = Shop("crm")
+    dead.gone = "no route"
+    async with House() as house:
+        async with asyncio.timeout(30):
+            with pytest.raises(SourceUnavailable, match="'crm'"):
+                await house.open("python", sources=[Endless("endless"), dead])
+
+
 async def test_source_is_left_by_the_task_that_entered_it() -> None:
     shop = Shop("shop", "buy")
     async with House() as house:
@@ -389,6 +424,36 @@ async def test_tool_that_its_source_dropped_is_refused_by_name_and_comes_back(la
         shop.offer("buy")
         await session.refresh()
         assert value(await call(session, language, "buy", n=2)) == {"n": 2}
+
+
+@pytest.mark.parametrize("types", ["off", "strict"])
+@both_languages
+async def test_program_that_begins_after_its_tool_has_gone_is_refused_by_name(language: str, types: str) -> None:
+    shop = Shop("shop", "buy")
+    shop.offer("sell", namespace="odd")
+    async with House() as house:
+        session = await house.open(language, sources=[shop], type_check=types)
+        await session.remove_source("shop")
+        assert session.tools.names() == []
+        for name in ("buy", "odd.sell"):
+            said = str(value(await session.run(caught(language, name, "n=1" if language == "python" else "{n: 1}"))))
+            assert said.startswith(f"UNKNOWN_TOOL: the tool `{name}` is gone: source 'shop' does not offer it any more")
+        assert value(await session.run("await list_tools()")) == []
+        assert "sell" not in session.stubs
+
+
+async def test_name_of_a_tool_that_has_gone_can_be_given_to_another() -> None:
+    async def odd() -> str:
+        return "mine"
+
+    shop = Shop()
+    shop.offer("sell", namespace="odd")
+    shop.offer("text")
+    async with House() as house:
+        session = await house.open("python", sources=[shop])
+        await session.remove_source("shop")
+        session.tools.register(odd)
+        assert value(await session.run("text('ours again')\nawait odd()")) == "mine"
 
 
 async def test_program_that_slept_over_the_loss_of_its_tool_is_refused_by_name() -> None:

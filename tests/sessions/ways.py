@@ -89,5 +89,5 @@ def written(way: str, name: str, arguments: str = "") -> str:
 
 def caught(language: str, name: str, arguments: str = "") -> str:
     """A program that says what became of a call: its result, or `CODE: message (hint)`."""
-    made = written(language, name, arguments)
-    return _CATCH[language].format(call=made.removeprefix("await "))
+    imported, _, made = written(language, name, arguments).rpartition("\n")
+    return (f"{imported}\n" if imported else "") + _CATCH[language].format(call=made.removeprefix("await "))

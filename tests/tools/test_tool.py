@@ -88,6 +88,12 @@ def test_bad_name_is_refused_at_once(name: str) -> None:
         tool(name="fine", namespace=name)(lambda: None)
 
 
+def test_namespace_that_is_a_module_of_python_is_refused_by_name() -> None:
+    with pytest.raises(InvalidToolName, match="'time' cannot be a namespace: Python has a module of that name"):
+        tool(name="now", namespace="time")(lambda: None)
+    assert tool(name="time")(lambda: None).name == "time"
+
+
 def test_function_without_a_name_needs_one() -> None:
     with pytest.raises(InvalidToolName):
         tool(lambda: None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cloister.app.terms import Terms
 from cloister.core.capability import Capability
-from cloister.core.errors import SourceUnavailable
+from cloister.core.errors import InvalidInput, SourceUnavailable
 from cloister.core.value import Json
 from cloister.gate import Policy
 from cloister.ports.rows import SessionRow
@@ -22,7 +22,7 @@ from cloister.sessions.plugins.attached import Plugins
 from cloister.sessions.plugins.finding import check_plugin_names
 from cloister.sessions.plugins.plugin import Plugin, PluginContext
 from cloister.sessions.session import Session
-from cloister.sessions.shelf import Shelf, Shelves
+from cloister.sessions.shelf import Shelf, Shelves, at_once
 from cloister.tools.catalog import CatalogCache
 from cloister.tools.offered import MergeCache
 from cloister.tools.registry import ToolRegistry
@@ -60,13 +60,7 @@ class Granting:
 
     async def open(self) -> None:
         """Have the host's sources. Raises `SourceUnavailable` for one that is needed."""
-        for overlay in self._overlays:
-            try:
-                self._taken.append(await self._shelves.take(overlay))
-            except SourceUnavailable as error:
-                if not overlay.optional:
-                    raise
-                log.warning("%s", error.message)
+        await at_once(self._take(overlay) for overlay in self._overlays)
         if self._overlays and not self._plugins:
             catalog = await self._catalog(Terms.none(), [], None)
             try:
@@ -74,6 +68,14 @@ class Granting:
                     self._policy.check(_by_name(catalog.registry))
             finally:
                 await catalog.close()
+
+    async def _take(self, overlay: Overlay) -> None:
+        try:
+            self._taken.append(await self._shelves.take(overlay))
+        except (SourceUnavailable, InvalidInput) as error:
+            if not overlay.optional:
+                raise
+            log.warning("%s", error.message)
 
     async def close(self) -> None:
         while self._taken:

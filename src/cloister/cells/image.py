@@ -33,6 +33,9 @@ def image_item(source: Json) -> dict[str, Json]:
             "image('https://…') or image({'image_url': 'https://…', 'detail': 'low'})"
         )
     for key in source:
+        # Tools give images as an item of this kind.
+        if key == "type" and source[key] == "input_image":
+            continue
         if key not in ("image_url", "detail"):
             raise HelperRefused(f"image() does not know the key {_short(key)}: there are 'image_url' and 'detail'")
     if "image_url" not in source:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from cloister.core.digest import digest_json
 from cloister.core.errors import InvalidInput, InvalidToolName
+from cloister.core.language import PYTHON_MODULES
 from cloister.core.limits import CapabilityLimits
 
 
@@ -71,6 +72,16 @@ def check_tool_name(name: object) -> str:
     return name
 
 
+def check_namespace(name: object) -> str:
+    """`name` if programs can have tools behind it; raises `InvalidToolName` otherwise."""
+    check_tool_name(name)
+    if name in PYTHON_MODULES:
+        raise InvalidToolName(
+            f"{name!r} cannot be a namespace: Python has a module of that name", hint=f'for example "{name}_tools"'
+        )
+    return str(name)
+
+
 def _positional() -> dict[str, Any]:
     return {"type": "array"}
 
@@ -91,7 +102,7 @@ class Capability:
     def __post_init__(self) -> None:
         check_tool_name(self.name)
         if self.namespace is not None:
-            check_tool_name(self.namespace)
+            check_namespace(self.namespace)
 
     @property
     def full_name(self) -> str:

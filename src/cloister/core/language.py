@@ -10,6 +10,12 @@ class Language(StrEnum):
     TYPESCRIPT = "typescript"
 
 
+# What Python programs can import beside the namespaces of tools: none of those can have such a name.
+PYTHON_MODULES: frozenset[str] = frozenset(
+    "asyncio base64 binascii bisect collections copy csv dataclasses datetime decimal functools hashlib itertools "
+    "json math os pathlib random re sys time tomllib typing unicodedata".split()
+)
+
 # Spellings that we read but never write.
 _ALIASES = {"type_script": Language.TYPESCRIPT}
 

@@ -14,7 +14,7 @@ from cloister.core.language import Language
 from cloister.ports.engine import Catalog
 from cloister.ports.source import SourceFailed
 from cloister.sessions.overlay import Overlay, as_overlay, check_names
-from cloister.sessions.shelf import Shelf, Shelves
+from cloister.sessions.shelf import Shelf, Shelves, at_once
 from cloister.tools.catalog import CatalogCache, render_stubs
 from cloister.tools.offered import NOTHING_OFFERED, MergeCache, Offer, Offered, merge
 from cloister.tools.registry import ToolRegistry
@@ -86,10 +86,7 @@ class SessionCatalog:
             for held in self._base:
                 if held.overlay.optional and self._shared.shelves.held(held.overlay) is None:
                     held.missing = "it could not be reached when the host opened"
-                else:
-                    await self._take(held)
-            for held in (*self._own, *self._added):
-                await self._take(held)
+            await at_once(self._take(held) for held in self._all() if held.missing is None)
             self._apply(strict=True)
         except BaseException:
             await self.close()
@@ -155,16 +152,18 @@ class SessionCatalog:
 
     async def refresh(self) -> list[SourceInfo]:
         """Ask all sources anew what there is, and try those that are missing again."""
-        for held in self._all():
-            if held.shelf is None:
-                await self._take(held)
-                continue
-            try:
-                await held.shelf.refresh()
-            except SourceFailed as failed:
-                self._say("source.failed", {"source": held.overlay.name, "reason": failed.message})
+        await at_once(self._ask_anew(held) for held in self._all())
         self._apply(strict=False)
         return self.infos()
+
+    async def _ask_anew(self, held: _Held) -> None:
+        if held.shelf is None:
+            await self._take(held)
+            return
+        try:
+            await held.shelf.refresh()
+        except (SourceFailed, InvalidInput) as failed:
+            self._say("source.failed", {"source": held.overlay.name, "reason": failed.message})
 
     def offer_plugins(self, offers: Sequence[Offer], *, strict: bool = False) -> None:
         """What plugins offer from now on."""
@@ -193,7 +192,7 @@ class SessionCatalog:
     async def _take(self, held: _Held) -> None:
         try:
             shelf = await self._shared.shelves.take(held.overlay)
-        except SourceUnavailable as error:
+        except (SourceUnavailable, InvalidInput) as error:
             if not held.overlay.optional:
                 raise
             held.missing = error.message

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from cloister.core.capability import check_tool_name
+from cloister.core.capability import check_namespace
 from cloister.core.errors import InvalidInput
 from cloister.ports.source import ToolSource
 
@@ -14,7 +14,7 @@ _METHODS = ("__aenter__", "__aexit__", "manifests", "contract", "call", "refresh
 @dataclass(frozen=True, slots=True)
 class Overlay:
     """`namespace` takes the place of the source's own for all its tools. With `optional` a session opens even if the
-    source cannot be reached, without its tools; otherwise that is refused."""
+    source cannot be reached or read, without its tools; otherwise that is refused."""
 
     source: ToolSource
     namespace: str | None = None
@@ -27,7 +27,7 @@ class Overlay:
                 hint="give an object with the methods of cloister.ToolSource; functions go in tools=",
             )
         if self.namespace is not None:
-            check_tool_name(self.namespace)
+            check_namespace(self.namespace)
 
     @property
     def name(self) -> str:

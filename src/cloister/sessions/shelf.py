@@ -8,10 +8,10 @@ left as it was: a source whose other side is gone keeps its tools, and their cal
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeAlias
 
-from cloister.core.capability import check_tool_name
+from cloister.core.capability import check_namespace, check_tool_name
 from cloister.core.errors import InvalidInput, InvalidToolName, SourceUnavailable
 from cloister.ports.source import Manifest, SourceFailed, ToolSource
 from cloister.sessions.overlay import Overlay
@@ -170,7 +170,7 @@ def _unfit(manifest: Manifest, found: dict[str, SourcedTool]) -> str | None:
     try:
         check_tool_name(manifest.name)
         if manifest.namespace is not None:
-            check_tool_name(manifest.namespace)
+            check_namespace(manifest.namespace)
     except InvalidToolName as error:
         return error.message
     if manifest.full_name in found:
@@ -178,6 +178,17 @@ def _unfit(manifest: Manifest, found: dict[str, SourcedTool]) -> str | None:
     if len(manifest.description) > _LONGEST_DESCRIPTION:
         return f"{manifest.full_name} has a description of {len(manifest.description)} characters"
     return None
+
+
+async def at_once(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """All of these at the same time, since each source may take seconds. The first that fails ends the others, and
+    is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for work in works:
+                group.create_task(work)
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
 
 
 def _said(error: BaseException) -> str:

@@ -5,7 +5,7 @@ rendered is kept under it, and a tool's own stub as long as the tool: one more t
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from weakref import WeakKeyDictionary
 
 from cloister.core.capability import Capability
@@ -82,18 +82,33 @@ def render_catalog(registry: ToolRegistry, language: Language) -> Catalog:
     roots = _roots(tools)
     own = own_capabilities(roots)
     known: dict[str, Tool | Capability] = {made.full_name: made for made in (*own, *tools)}
+    helpers = frozenset(own_helpers(language, roots))
+    gone = _gone(registry, {"secret", *helpers, *(capability.name for capability in own)})
     flat, modules = "", dict[str, str]()
     if language is Language.PYTHON:
         flat, modules = _python(_sorted(registry.shown()), roots, checked=True)
-        modules = _with_hidden(modules, registry)
+        modules = _with_hidden(modules, registry, gone)
     return Catalog(
-        names=frozenset(known),
+        names=frozenset(known) | gone,
         stubs=flat,
         modules=modules,
         signatures=_Signatures(language, known),
         revision=revision_of(registry),
         own=frozenset(capability.name for capability in own),
-        helpers=frozenset(own_helpers(language, roots)),
+        helpers=helpers,
+    )
+
+
+def _gone(registry: ToolRegistry, ours: Container[str]) -> frozenset[str]:
+    """The names of tools that are offered no more. A program may have them still: they can be called, so that the gate
+    says what became of them, unless by now their names mean something else."""
+    orphans = [name for name in registry.offered.orphans if name not in registry]
+    flat = {tool.name for tool in registry if not tool.namespace}
+    spaces = {tool.namespace for tool in registry} | {name.partition(".")[0] for name in orphans if "." in name}
+    return frozenset(
+        name
+        for name in orphans
+        if (root := name.partition(".")[0]) not in ours and root not in (flat if "." in name else spaces)
     )
 
 
@@ -128,14 +143,18 @@ def _python(tools: list[Tool], roots: frozenset[str], *, checked: bool) -> tuple
     }
 
 
-def _with_hidden(modules: Mapping[str, str], registry: ToolRegistry) -> dict[str, str]:
-    """Modules with a word about the tools that are hidden: they may be imported, and nothing is known of them. A tool
-    without a namespace needs none, because an engine refuses no name that is in its catalog."""
+def _with_hidden(modules: Mapping[str, str], registry: ToolRegistry, gone: Iterable[str]) -> dict[str, str]:
+    """Modules with a word about the tools that are hidden or gone: they may be imported, and nothing is known of them.
+    A tool without a namespace needs none, because an engine refuses no name that is in its catalog."""
     shown = {tool.full_name for tool in registry.shown()}
     hidden: dict[str, list[str]] = {}
     for tool in registry:
         if tool.namespace and tool.full_name not in shown:
             hidden.setdefault(tool.namespace, []).append(tool.name)
+    for full in gone:
+        space, dot, name = full.partition(".")
+        if dot:
+            hidden.setdefault(space, []).append(name)
     made = dict(modules)
     for space, names in hidden.items():
         rows = [f"{name}: _hidden.Any\n" for name in sorted(names)]

@@ -143,7 +143,7 @@ class ToolRegistry:
     def revision(self) -> str:
         """Changes with anything of these tools that a program could see, and with nothing else."""
         asked = [tool.digest for tool in self.shown() if is_hidden(tool)] if self._asked_for else []
-        return digest_bytes("\n".join([self.content, *asked]).encode())
+        return digest_bytes("\n".join([self.content, *asked, *sorted(self._offered.orphans)]).encode())
 
     def __iter__(self) -> Iterator[Tool]:
         yield from self._tools.values()

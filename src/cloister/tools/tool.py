@@ -20,6 +20,7 @@ from cloister.core.capability import (
     Capability,
     SideEffect,
     capability_digest,
+    check_namespace,
     check_tool_name,
     parse_side_effect,
 )
@@ -123,7 +124,7 @@ class Tool:
 
     def _declare(self, handler: Handler, name: object, namespace: str | None) -> None:
         self.name = check_tool_name(name)
-        self.namespace = check_tool_name(namespace) if namespace is not None else None
+        self.namespace = check_namespace(namespace) if namespace is not None else None
         self.full_name = f"{namespace}.{self.name}" if namespace else self.name
         self.__name__ = self.name
         self.handler = handler

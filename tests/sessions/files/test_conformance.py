@@ -1,6 +1,6 @@
 """The host's door to a session's files, over every store, held against the list of what every door does."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -22,13 +22,6 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("files")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def data_directory(directory: Path) -> Iterator[Path]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CLOISTER_DATA_DIR", str(directory / "data"))
-        yield directory / "data"
 
 
 @pytest.fixture(scope="module", params=["memory", "sqlite", "postgres"])

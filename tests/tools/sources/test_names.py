@@ -34,6 +34,11 @@ def test_a_name_that_stands_alone_is_no_word_of_typescript_either() -> None:
     assert identifier("delete") == "delete"
 
 
+def test_a_name_that_stands_alone_is_no_module_of_python_either() -> None:
+    assert identifier("time", global_name=True) == "time_"
+    assert identifier("time") == "time"
+
+
 def test_those_that_would_be_written_alike_are_told_apart() -> None:
     assert identifiers(["get.order", "get-order", "get_order", "get_order_2"]) == {
         "get_order": "get_order",

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from cloister import Cloister
 from cloister.core.capability import SideEffect
 from cloister.core.errors import InvalidInput
 from cloister.core.value import Json
@@ -19,7 +18,7 @@ from cloister.gate.secrets import MemorySecrets
 from cloister.ports.source import SourceFailed
 from cloister.tools.contract import Contract
 from cloister.tools.sources.openapi import OpenApi, OpenApiSource
-from tests.tools.sources.told import about, failure_of, tools_of
+from tests.tools.sources.told import about, failure_of
 from tests.tools.sources.web_server import Asked, Reply, Web, as_json, web
 
 pytestmark = pytest.mark.anyio
@@ -500,17 +499,3 @@ async def test_a_document_that_cannot_be_had_is_named(tmp_path: Path) -> None:
     with web(lambda _: Reply(403)) as server:
         with pytest.raises(SourceFailed, match="its document was answered with 403"):
             await OpenApiSource(OpenApi(name="s", document=server.url, private=[server.host])).__aenter__()
-
-
-async def test_a_program_calls_an_api_through_the_gate() -> None:
-    with web(lambda asked: as_json({"id": asked.path[-1], "status": "paid"})) as server:
-        async with at(server) as source:
-            async with Cloister(tools=await tools_of(source)) as cloister:
-                session = await cloister.open_session()
-                program = "import asyncio\nfrom shop import get_order\n"
-                program += "[o['id'] for o in await asyncio.gather(*[get_order(id=str(n)) for n in range(5)])]"
-                result = await session.run(program)
-                assert (result.status, result.result) == ("ok", ["0", "1", "2", "3", "4"])
-                bad = await session.run("await get_order(id=5)")
-                assert bad.error is not None
-                assert bad.error.code == "INVALID_ARGUMENTS"

@@ -21,8 +21,9 @@ import pydantic_monty as monty
 
 from cloister.core.codes import Code
 from cloister.core.diagnostic import Diagnostic, ErrorObject, Severity, Span
+from cloister.core.language import PYTHON_MODULES
 from cloister.engines.monty import faults
-from cloister.engines.monty.features import MODULES, import_hint, module_hint
+from cloister.engines.monty.features import import_hint, module_hint
 from cloister.engines.monty.imports import find_imports
 from cloister.engines.warden import Warden, verdict_error
 from cloister.ports.engine import Catalog, Checked, Program, Turn, TypeCheck
@@ -102,7 +103,7 @@ def _judge(finding: _Finding, defined: frozenset[str], catalog: Catalog, types: 
             return Diagnostic(Severity.ERROR, Code.UNKNOWN_TOOL, message, known, finding.span)
     if rule == "unresolved-import":
         root = name.split(".")[0]
-        if root in MODULES or any(full.startswith(f"{root}.") for full in catalog.names):
+        if root in PYTHON_MODULES or any(full.startswith(f"{root}.") for full in catalog.names):
             return None
         message = f"this Python has no module `{name}`"
         return Diagnostic(Severity.ERROR, Code.UNSUPPORTED_FEATURE, message, module_hint(name), finding.span)
@@ -160,7 +161,7 @@ class Checker:
             return True
         code = program.code
         if "import" in code:
-            if any(module.split(".")[0] not in MODULES for module in _IMPORT.findall(code)):
+            if any(module.split(".")[0] not in PYTHON_MODULES for module in _IMPORT.findall(code)):
                 return True
             if any(self._known.get(found.statement) is not True for found in find_imports(code)):
                 return True

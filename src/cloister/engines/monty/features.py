@@ -1,5 +1,7 @@
 """What Monty cannot do yet, and what to write instead. One table, used for hints and by `cloister doctor`."""
 
+from cloister.core.language import PYTHON_MODULES
+
 # What Monty's parser says it does not support -> what to do about it. Matched as a part of its message.
 SYNTAX_HINTS: dict[str, str] = {
     "yield": "build a list and return it; generators are not supported",
@@ -13,11 +15,6 @@ SYNTAX_HINTS: dict[str, str] = {
     "star": "write the names out",
     "comprehension": "use a plain `for` loop",
 }
-
-MODULES: frozenset[str] = frozenset(
-    "asyncio base64 binascii bisect collections copy csv dataclasses datetime decimal functools hashlib itertools "
-    "json math os pathlib random re sys time tomllib typing unicodedata".split()
-)
 
 MODULE_HINTS: dict[str, str] = {
     "enum": "use plain constants or a dict",
@@ -51,7 +48,7 @@ UNSUPPORTED: tuple[str, ...] = (
     "type aliases (type X = ...)",
     "open() with mode x or +, with buffering, or with another encoding than UTF-8",
     "the environment (os.environ, os.getenv); of os and pathlib what is not about files",
-    "modules other than " + ", ".join(sorted(MODULES)),
+    "modules other than " + ", ".join(sorted(PYTHON_MODULES)),
 )
 
 
@@ -88,7 +85,7 @@ def syntax_hint(message: str) -> str:
 def module_hint(module: str) -> str:
     root = module.split(".")[0]
     hint = MODULE_HINTS.get(root)
-    known = f"the modules here are {', '.join(sorted(MODULES))}"
+    known = f"the modules here are {', '.join(sorted(PYTHON_MODULES))}"
     return f"{hint}; {known}" if hint else known
 
 

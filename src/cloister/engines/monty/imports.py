@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cloister.core.diagnostic import Span
-from cloister.engines.monty.features import MODULES
+from cloister.core.language import PYTHON_MODULES
 
 _FROM = re.compile(
     r"^[ \t]*from[ \t]+([\w.]{1,80})[ \t]+import[ \t]+(\([^)#]{1,2000}\)|[^\n#;(]{1,2000})", re.MULTILINE
@@ -48,7 +48,7 @@ def _found(code: str) -> Iterator[Import]:
     count = 0
     for statement in _FROM.finditer(code):
         module = statement[1]
-        if module.split(".")[0] not in MODULES:
+        if module.split(".")[0] not in PYTHON_MODULES:
             continue
         for name in _NAME.finditer(statement[2]):
             start = statement.start(2) + name.start(1)
@@ -57,7 +57,7 @@ def _found(code: str) -> Iterator[Import]:
                 return
     for statement in _PLAIN.finditer(code):
         for name in _NAME.finditer(statement[1]):
-            if "." in name[1] and name[1].split(".")[0] in MODULES:
+            if "." in name[1] and name[1].split(".")[0] in PYTHON_MODULES:
                 start = statement.start(1) + name.start(1)
                 yield Import(f"import {name[1]}", name[1], start, start + len(name[1]))
                 if (count := count + 1) == _MOST:

@@ -9,6 +9,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from cloister.core.language import PYTHON_MODULES
+
 LONGEST = 64
 
 _OTHER = re.compile(r"[^A-Za-z0-9_]+")
@@ -24,7 +26,7 @@ _RESERVED = frozenset(
 def identifier(text: str, otherwise: str = "tool", *, global_name: bool = False) -> str:
     """`text` as an identifier: letters without their accents, `_` for what cannot be written.
 
-    With `global_name` it may stand alone in TypeScript too, and not only behind a dot.
+    With `global_name` it may stand alone in TypeScript too, and not only behind a dot, and is no module of Python.
     """
     plain = unicodedata.normalize("NFKD", text[: 4 * LONGEST]).encode("ascii", "ignore").decode()
     made = _OTHER.sub("_", plain)
@@ -36,7 +38,7 @@ def identifier(text: str, otherwise: str = "tool", *, global_name: bool = False)
     made = made[:LONGEST] or otherwise
     if made[0].isdigit():
         made = f"_{made}"[:LONGEST]
-    reserved = keyword.iskeyword(made) or (global_name and made in _RESERVED)
+    reserved = keyword.iskeyword(made) or (global_name and (made in _RESERVED or made in PYTHON_MODULES))
     return f"{made}_" if reserved else made
 
 

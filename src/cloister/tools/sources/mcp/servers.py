@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from cloister.core.capability import check_tool_name
+from cloister.core.capability import check_namespace
 from cloister.core.errors import InvalidInput, InvalidToolName
 from cloister.tools.sources.held import Value
 from cloister.tools.sources.names import identifier
@@ -70,9 +70,9 @@ class Server:
             )
         if self.namespace is not None:
             try:
-                check_tool_name(self.namespace)
+                check_namespace(self.namespace)
             except InvalidToolName as error:
-                raise InvalidInput(f"{self.what}: namespace {error.message}") from None
+                raise InvalidInput(f"{self.what}: namespace {error.message}", hint=error.hint) from None
         numbers = {
             "connect_timeout_ms": _CEILING_MS,
             "call_timeout_ms": _CEILING_MS,

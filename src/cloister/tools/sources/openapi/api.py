@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cloister.core.capability import check_tool_name
+from cloister.core.capability import check_namespace
 from cloister.core.errors import InvalidInput, InvalidToolName
 from cloister.core.limits import CapabilityLimits
 from cloister.tools.sources.names import identifier
@@ -53,9 +53,9 @@ class OpenApi:
             raise InvalidInput(f"{self.what}: `document` is a path, a URL or the document itself")
         if self.namespace is not None:
             try:
-                check_tool_name(self.namespace)
+                check_namespace(self.namespace)
             except InvalidToolName as error:
-                raise InvalidInput(f"{self.what}: namespace {error.message}") from None
+                raise InvalidInput(f"{self.what}: namespace {error.message}", hint=error.hint) from None
         if self.base_url is not None:
             try:
                 split_url(self.base_url)
