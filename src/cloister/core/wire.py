@@ -22,6 +22,16 @@ T = TypeVar("T")
 _KEEP_NULL = {"arguments", "result"}
 
 
+# Most of what there is; every call's record is written with this.
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+@cache
+def _names(kind: type[Any]) -> tuple[str, ...] | None:
+    """The fields of a dataclass; None for all else."""
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None
+
+
 def format_time(moment: datetime) -> str:
     """RFC 3339 in UTC with milliseconds: `2026-11-16T12:00:00.000Z`."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -29,15 +39,18 @@ def format_time(moment: datetime) -> str:
 
 def to_json(value: Any) -> Any:
     """Plain JSON values for any core type. Bytes are left out: they travel by other ways."""
+    kind: type[Any] = type(value)
+    if kind in _PLAIN:
+        return value
     if isinstance(value, ApprovalPolicy):
         return value.to_json()
-    if is_dataclass(value) and not isinstance(value, type):
+    if (names := _names(kind)) is not None:
         out: dict[str, Any] = {}
-        for field in fields(value):
-            item = getattr(value, field.name)
-            if isinstance(item, bytes) or (item is None and field.name not in _KEEP_NULL):
+        for name in names:
+            item = getattr(value, name)
+            if isinstance(item, bytes) or (item is None and name not in _KEEP_NULL):
                 continue
-            out[field.name] = to_json(item)
+            out[name] = item if type(item) in _PLAIN else to_json(item)
         return out
     if isinstance(value, Enum):
         return value.value

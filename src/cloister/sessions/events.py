@@ -28,15 +28,17 @@ _ALL = ""
 
 class EventLog:
     """The log of a store, as events need it: `append` gives them their numbers, or None to those that it could not
-    take; `read` finds them again."""
+    take, in a moment or at once; `read` finds them again; `hurry` says that somebody waits for what was appended."""
 
     def __init__(
         self,
-        append: Callable[[Sequence[Append]], Awaitable[Sequence[int | None]]],
+        append: Callable[[Sequence[Append], bool], Awaitable[Sequence[int | None]]],
         read: Callable[[str, int, int], Awaitable[Sequence[EventRow]]],
+        hurry: Callable[[], None],
     ) -> None:
         self.append = append
         self.read = read
+        self.hurry = hurry
 
 
 class Events:
@@ -56,6 +58,8 @@ class Events:
         self._unwritten: list[Append] = []
         self._writing: asyncio.Future[None] | None = None
         self._left = False
+        # Somebody waits for those that have gathered.
+        self._hasty = False
         # No event of a session that is written down and that anybody here has heard of has a higher number.
         self.last = 0
         # Done when those that have gathered are to be written.
@@ -92,7 +96,10 @@ class Events:
     async def flush(self) -> None:
         """Returns when all that was told so far is written down."""
         while self._writing is not None:
+            self._hasty = True
             self._hurry()
+            if self._log is not None:
+                self._log.hurry()
             await asyncio.wait([self._writing], timeout=_MOMENT_SECONDS)
 
     def subscribe(self, session_id: str, *, since: int | None = None, most_unread: int = _MOST_UNREAD) -> "EventStream":
@@ -140,7 +147,8 @@ class Events:
             while self._unwritten:
                 await self._gather()
                 some, self._unwritten = self._unwritten, []
-                numbers = await self._log.append(some)
+                hasty, self._hasty = self._hasty, False
+                numbers = await self._log.append(some, hasty)
                 written = [(seq, one) for seq, one in zip(numbers, some, strict=True) if seq is not None]
                 for seq, one in sorted(written, key=lambda pair: pair[0]):
                     self.last = max(self.last, seq)

@@ -1,7 +1,8 @@
 """Writes of a host's sessions on their way to the store, each under the fence of its session.
 
 What need not be safe by itself is held for a moment, so that it shares the commit of what comes next: a program's wait
-that leads to nothing but reads, say. The order within a session is kept: whatever is held goes first.
+that leads to nothing but reads, say. The order within a session is kept: whatever is held goes first. Events, for which
+only their own order counts, go along behind the next write of any session.
 """
 
 import asyncio
@@ -16,6 +17,8 @@ from cloister.sessions.fences import Fences
 
 # A program that waits for longer is safe where it waits.
 _HOLD_SECONDS = 0.02
+# Events that no write has taken along go by themselves after this.
+_ALONG_SECONDS = 0.01
 log = logging.getLogger("cloister.sessions")
 
 
@@ -28,11 +31,39 @@ class Ink:
         self._lost: dict[str, list[Callable[[], None]]] = {}
         self._heeding: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
+        # Batches that go with the next write, and who waits for them.
+        self._along: list[tuple[Batch, asyncio.Future[Awaitable[tuple[int, ...]]]]] = []
+        self._along_timer: asyncio.TimerHandle | None = None
 
     def write(self, session_id: str, *writes: Write) -> Awaitable[tuple[int, ...]]:
         """Done when these, and all before them, are safe."""
         self.release(session_id)
-        return self._store.write(Batch(writes, self._fences.get(session_id)))
+        written = self._store.write(Batch(writes, self._fences.get(session_id)))
+        # Behind it: somebody waits for the write, and nobody for what goes along.
+        self.send_along()
+        return written
+
+    def along(self, session_id: str, *writes: Write) -> "asyncio.Future[Awaitable[tuple[int, ...]]]":
+        """Have these written with whatever is written next, of any session, or in a moment: a commit of their own would
+        be in the way of that. Done when they are on their way, with what to wait for then."""
+        loop = asyncio.get_running_loop()
+        sent: asyncio.Future[Awaitable[tuple[int, ...]]] = loop.create_future()
+        self._along.append((Batch(writes, self._fences.get(session_id)), sent))
+        if self._along_timer is None:
+            self._along_timer = loop.call_later(_ALONG_SECONDS, self.send_along)
+        return sent
+
+    def send_along(self) -> None:
+        """What would go along goes now."""
+        if self._along_timer is not None:
+            self._along_timer.cancel()
+            self._along_timer = None
+        batches, self._along = self._along, []
+        for batch, sent in batches:
+            written = self._store.write(batch)
+            # Who stopped waiting has not stopped the write.
+            if not sent.done():
+                sent.set_result(written)
 
     def holds(self, session_id: str) -> bool:
         """Whether the session is ours to write to."""
@@ -49,7 +80,7 @@ class Ink:
         return Held(self, session_id)
 
     def release(self, session_id: str) -> None:
-        """Hand over what is held."""
+        """Hand over what is held of a session that is written to, or let go."""
         held = self._held.pop(session_id, None)
         if held:
             written = self._store.write(Batch(tuple(held), self._fences.get(session_id)))
@@ -68,6 +99,7 @@ class Ink:
             self._timer = None
         for session_id in list(self._held):
             self.release(session_id)
+        self.send_along()
 
 
 async def _heed(written: Awaitable[object], lost: Callable[[], None]) -> None:

@@ -96,6 +96,7 @@ class Ledger:
     def let_go(self, session_id: str) -> None:
         """The session was closed: whoever wants it may have it."""
         self.ink.release(session_id)
+        self.ink.send_along()
         self.fences.drop(session_id)
         self._levels.pop(session_id, None)
         going = asyncio.ensure_future(self._release(session_id))
@@ -120,7 +121,7 @@ class Ledger:
         return True
 
     def event_log(self) -> EventLog:
-        return EventLog(self._append, self._events)
+        return EventLog(self._append, self._events, self.ink.send_along)
 
     def tail(self, since: int) -> EventTail:
         """The events of all sessions; it ends when the ledger is closed."""
@@ -128,19 +129,21 @@ class Ledger:
         self._tails.add(tail)
         return tail
 
-    async def _append(self, events: Sequence[Append]) -> Sequence[int | None]:
+    async def _append(self, events: Sequence[Append], hurried: bool) -> Sequence[int | None]:
         """Each session's own under its own fence, all of them in one go. Their numbers; None for what was refused."""
         by_session: dict[str, list[int]] = {}
         for place, event in enumerate(events):
             by_session.setdefault(event.session_id, []).append(place)
         writes = [
-            (places, self.store.write(Batch(tuple(events[place] for place in places), self.fences.get(session_id))))
+            (places, self.ink.along(session_id, *(events[place] for place in places)))
             for session_id, places in by_session.items()
         ]
+        if hurried:
+            self.ink.send_along()
         numbers: list[int | None] = [None] * len(events)
-        for places, written in writes:
+        for places, sent in writes:
             try:
-                for place, seq in zip(places, await written, strict=True):
+                for place, seq in zip(places, await (await sent), strict=True):
                     numbers[place] = seq
             except StoreError as error:
                 log.error("%d events of %s were not written down: %s", len(places), events[places[0]].session_id, error)

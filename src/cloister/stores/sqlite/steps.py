@@ -4,6 +4,7 @@ Docs are encoded when the step is made if they are small, and by the writer othe
 nor the writer holds the interpreter for long. What is large ends the group that it is committed with.
 """
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -79,6 +80,7 @@ HEAVY = 1 << 40
 # A write without its doc.
 _WRITE_BYTES = 500
 _ARRAYS = (list, tuple)
+_PLAIN = frozenset({int, float, bool, type(None)})
 # What is encoded on the event loop: up to about a tenth of a millisecond of work.
 _QUICK_PARTS = 300
 _QUICK_CHARS = 20_000
@@ -122,19 +124,25 @@ def _is_quick(write: Write) -> bool:
 
 
 def _is_small(root: Any) -> bool:
+    # By exact types first: this is asked of every doc, and whether something is a `Mapping` takes as long as all else.
     parts, chars, todo = _QUICK_PARTS, _QUICK_CHARS, [root]
     while todo:
         value = todo.pop()
-        if isinstance(value, str):
+        kind = type(value)
+        if kind is str:
             chars -= len(value)
-        elif isinstance(value, _ARRAYS):
-            todo.extend(cast("list[Any]", value)[:parts])
-        elif isinstance(value, Mapping):
+        elif kind in _PLAIN:
+            pass
+        elif kind is dict or isinstance(value, Mapping):
             if len(cast("Mapping[str, Any]", value)) > parts:
                 return False
             for key, part in cast("Mapping[str, Any]", value).items():
                 chars -= len(key) if isinstance(key, str) else 8  # pyright: ignore[reportUnnecessaryIsInstance]
                 todo.append(part)
+        elif isinstance(value, _ARRAYS):
+            todo.extend(cast("list[Any]", value)[:parts])
+        elif isinstance(value, str):
+            chars -= len(value)
         parts -= 1
         if parts < 0 or chars < 0:
             return False
@@ -260,11 +268,22 @@ def _put_blob(name: str, data: bytes, now_ms: int, hand: Hand) -> None:
     hand.run("INSERT INTO blobs VALUES (?, ?, ?, ?)", (name, now_ms, packed is not None, content))
 
 
+_local = threading.local()
+
+
+def _compressor() -> zstandard.ZstdCompressor:
+    """The thread's own: it may not be used by two at once, and to make one takes longer than most images do."""
+    made = getattr(_local, "compressor", None)
+    if made is None:
+        made = _local.compressor = zstandard.ZstdCompressor(level=3)
+    return made
+
+
 def pack(data: bytes) -> bytes | None:
     """None if it would not save a tenth."""
     if len(data) < _LEAST_PACKED:
         return None
-    packed = zstandard.ZstdCompressor(level=3).compress(data)
+    packed = _compressor().compress(data)
     return packed if len(packed) < len(data) * 9 // 10 else None
 
 
