@@ -50,6 +50,8 @@ def _kind(write: object) -> str:
         case Append():
             return "events"
         case Put(row=CellRow(doc=doc, live=live)):
+            if "direct" in doc:
+                return ("directed" if live else "told") if "result" in doc else "direct"
             if "result" in doc:
                 return "ended" if live else "read"
             if "asleep" in doc:

@@ -106,6 +106,11 @@ async def _cell(store: Store, cell_id: str) -> CellRow:
     row = await store.cell(cell_id)
     if row is None:
         raise CellNotFound(f"there is no cell {cell_id} in {store.url}", hint="session.history() shows those there are")
+    if "direct" in row.doc:
+        raise CannotReplay(
+            f"cell {cell_id} is a call that the host made itself: there is no program to go over",
+            hint="its arguments and how it ended are in the journal: session.history() shows it",
+        )
     if row.state not in _ENDS or "result" not in row.doc:
         raise CannotReplay(f"cell {cell_id} has not ended: it is {row.state}", hint="wait for it, or terminate it")
     if "before" not in row.doc:
