@@ -25,7 +25,7 @@ from cloister.cells.berth import Berth
 from cloister.cells.runner import Runner
 from cloister.gate import execution
 from cloister.ports.rows import Append, ApprovalRow, Batch, CellRow, Intend, Put, SessionRow, Settle, ValueRow
-from cloister.sessions.cells import Cells
+from cloister.sessions.driving import Driving
 from cloister.stores.sqlite.receipt import Receipt
 from cloister.stores.sqlite.store import SqliteStore
 from cloister.stores.sqlite.writer import Writer
@@ -50,6 +50,8 @@ def _kind(write: object) -> str:
         case Append():
             return "events"
         case Put(row=CellRow(doc=doc, live=live)):
+            if "direct" in doc:
+                return ("directed" if live else "told") if "result" in doc else "direct"
             if "result" in doc:
                 return "ended" if live else "read"
             if "asleep" in doc:
@@ -88,7 +90,7 @@ class Points:
         for owner, name, point in (
             (Berth, "dump", "dump"),
             (Runner, "_resume", "resume"),
-            (Cells, "_finish", "end"),
+            (Driving, "_finish", "end"),
             (execution, "dispatch", "dispatch"),
             (SqliteStore, "claim", "claim"),
         ):

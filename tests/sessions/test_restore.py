@@ -1,10 +1,11 @@
 """A snapshot is taken only by what it belongs to: its session, its installation, its engine."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
-from cloister import Cloister, SnapshotForeign, SnapshotVersionMismatch
+from cloister import Cloister, SessionClosed, SnapshotForeign, SnapshotVersionMismatch
 from cloister.core.language import Language
 from cloister.sessions.envelope import Envelope, seal, unseal
 
@@ -85,3 +86,52 @@ async def test_every_error_of_a_run_says_what_to_do(cloister: Cloister, language
         result = await session.run(code)
         assert result.error is not None
         assert result.error.hint, result.error
+
+
+async def test_session_that_goes_back_has_the_values_of_then_and_no_others(tmp_path: Path) -> None:
+    store = f"sqlite://{tmp_path}/s.db"
+    async with Cloister(store=store, snapshot_key=KEY) as cloister:
+        session = await cloister.open_session("s")
+        await session.values.set("stays", 1)
+        await session.values.set("goes", "then")
+        blob = await session.snapshot()
+        await session.values.delete("goes")
+        await session.values.set("stays", 2)
+        await session.run("store('came', 3)")
+        await session.restore(blob)
+        assert await session.values.all() == {"stays": 1, "goes": "then"}
+        assert (await session.run("[load('stays'), load('goes'), load('came')]")).result == [1, "then", None]
+        assert [info.key for info in await session.values.list()] == ["goes", "stays"]
+    async with Cloister(store=store, snapshot_key=KEY) as again:
+        assert await (await again.open_session("s")).values.all() == {"stays": 1, "goes": "then"}
+
+
+async def test_values_that_are_given_up_do_not_count_against_the_bounds(cloister: Cloister) -> None:
+    session = await cloister.open_session()
+    blob = await session.snapshot()
+    for _ in range(4):
+        # Four times as much as there is room for, were it not given up in between.
+        for number in range(60):
+            await session.values.set(f"big.{number}", "x" * 250_000)
+        await session.restore(blob)
+    assert await session.values.all() == {}
+
+
+async def test_closed_session_changes_no_values(tmp_path: Path) -> None:
+    store = f"sqlite://{tmp_path}/s.db"
+    async with Cloister(store=store, snapshot_key=KEY) as cloister, Cloister(store=store, snapshot_key=KEY) as other:
+        stale = await cloister.open_session("s")
+        await stale.values.set("key", 1)
+        await stale.close()
+        session = await other.open_session("s", wait_ms=30_000)
+        await session.values.set("key", 2)
+        for change in (
+            lambda: stale.values.set("key", 3),
+            lambda: stale.values.delete("key"),
+            lambda: stale.values.replace({"other": 3}),
+        ):
+            with pytest.raises(SessionClosed, match="closed"):
+                await change()
+        assert await session.values.all() == {"key": 2}
+    async with Cloister(store=store, snapshot_key=KEY) as again:
+        assert await (await again.open_session("s")).values.all() == {"key": 2}

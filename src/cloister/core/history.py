@@ -42,5 +42,7 @@ class PastCell:
     calls: tuple[PastCall, ...] = ()
     # Those in which it waited, the oldest first, and that of its end.
     snapshots: tuple[PastSnapshot, ...] = ()
+    # A call that the host made itself, and that waited for a person: a cell without a program.
+    direct: bool = False
     # Whether the session can be forked as this cell left it.
     forkable: bool = False

@@ -265,7 +265,10 @@ class ApprovalDesk:
         """A question of another process, as it was there. One that allows for good does so here."""
         approval = question.approval
         self._asked = max(self._asked, question.number)
-        self._restored[approval.cell_id, question.call_number] = question
+        # Of several about one call, the last one that was asked: those before were answers to something else.
+        known = self._restored.get(place := (approval.cell_id, question.call_number))
+        if known is None or known.number <= question.number:
+            self._restored[place] = question
         if approval.decision is Decision.ALLOW_ALWAYS:
             rule = Rule.compile(approval.rule, what="the rule of the decision") if approval.rule is not None else None
             self._grant(question, rule)

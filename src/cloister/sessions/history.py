@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from cloister.core.call import CallStatus
 from cloister.core.cell import CellState
 from cloister.core.errors import InvalidInput, StoreUnusable
 from cloister.core.history import PastCall, PastCell, PastSnapshot
@@ -16,6 +17,7 @@ from cloister.ports.clock import moment
 from cloister.ports.journal import Entry
 from cloister.ports.rows import CellRow, SnapshotRow
 from cloister.ports.store import Store
+from cloister.sessions.direct_rows import NUMBER, is_direct
 from cloister.sessions.envelope import Envelope
 from cloister.sessions.files import files_at
 
@@ -37,6 +39,7 @@ async def read_history(store: Store, session_id: str) -> list[PastCell]:
 
 def _past(row: CellRow, calls: Sequence[Entry], moments: Sequence[SnapshotRow]) -> PastCell:
     last = max((one.call_number or 0 for one in moments), default=0)
+    direct = is_direct(row)
     return PastCell(
         id=row.id,
         number=row.number,
@@ -45,9 +48,20 @@ def _past(row: CellRow, calls: Sequence[Entry], moments: Sequence[SnapshotRow]) 
         code=row.doc["program"]["code"],
         created_at=moment(row.created_ms),
         ended_at=moment(row.ended_ms) if row.ended_ms is not None else None,
-        calls=tuple(_past_call(entry, last) for entry in calls),
+        calls=(_unmade(row),) if direct and not calls else tuple(_past_call(entry, last) for entry in calls),
         snapshots=tuple(PastSnapshot(one.id, moment(one.created_ms), one.call_number) for one in moments),
+        direct=direct,
         forkable=any(one.call_number is None for one in moments),
+    )
+
+
+def _unmade(row: CellRow) -> PastCall:
+    """A direct call that a person was asked about and that has not been made: the journal has no trace of it."""
+    direct, records = row.doc["direct"], row.doc.get("result", {}).get("external_calls", ())
+    status = CallStatus(records[0]["status"]) if records else CallStatus.APPROVAL_PENDING if row.live else None
+    settled_at = moment(row.ended_ms) if records and row.ended_ms is not None else None
+    return PastCall(
+        direct["asked"]["call_id"], NUMBER, direct["name"], moment(row.created_ms), status, settled_at=settled_at
     )
 
 

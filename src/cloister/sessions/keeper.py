@@ -88,11 +88,15 @@ class Keeper:
         first = SnapshotRow(self._ids.new("snp_"), self._session_id, self._clock.now_ms(), self.image)
         return [PutBlob(self.image, state), Put(first)]
 
+    def next_number(self) -> int:
+        """Of a new cell."""
+        self.last_cell += 1
+        return self.last_cell
+
     def began(self, life: Life) -> Awaitable[object]:
         """A cell was taken in: if nothing more is heard of it, it runs from its beginning. Where its calls are not kept
         it may have made some, and is interrupted instead."""
-        self.last_cell += 1
-        life.number = self.last_cell
+        life.number = self.next_number()
         row = Put(self._row(life, CellState.QUEUED, {}))
         return self._write(row) if self.keeps_calls else self._ink.hold(self._session_id, row)
 
@@ -183,7 +187,11 @@ class Keeper:
     def values(self, written: Sequence[tuple[str, Json, int, int]], gone: Sequence[str]) -> Awaitable[object]:
         """What the host has stored, with its times, and what it has taken away."""
         puts = [Put(ValueRow(self._session_id, *one)) for one in written]
-        return self._write(*puts, *(Drop("values", (self._session_id, key)) for key in gone))
+        return self.write([*puts, *self.gone(gone)])
+
+    def gone(self, values: Sequence[str]) -> list[Write]:
+        """That nothing is stored under these keys any more."""
+        return [Drop("values", (self._session_id, key)) for key in values]
 
     # -- inside ----------------------------------------------------------------------------------------------
 

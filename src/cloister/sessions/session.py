@@ -31,6 +31,7 @@ from cloister.sessions.carrying import carried
 from cloister.sessions.cells import Cells
 from cloister.sessions.checking import ASLEEP, check_program, checked_result
 from cloister.sessions.direct import DirectCalls
+from cloister.sessions.direct_rows import DirectRows
 from cloister.sessions.envelope import Envelope, seal, unseal
 from cloister.sessions.events import EventStream
 from cloister.sessions.files import Files
@@ -79,7 +80,8 @@ class Session(Tooled):
         hooks = grounds.hooks.then(self._plugins.hooks)
         self._gate = Gate(self.tools, grounds.wiring, scope, grounds.policy, hooks, self._handles)
         self._preambles = PreambleWriter(self.tools, options.language, options.limits, self._plugins.parts)
-        self._direct = DirectCalls(self._gate, self._ids)
+        rows = DirectRows(self._keeper, options.id, self._clock, self._handles, self._leaving) if self._keeper else None
+        self._direct = DirectCalls(self._gate, self._ids, rows)
         self._supervisor = grounds.supervisor
         self._events = grounds.events
         self._on_close = on_close
@@ -119,7 +121,7 @@ class Session(Tooled):
             events=grounds.events,
             keeper=self._keeper,
             row=self.row,
-            leaving=lambda: self._ledger is not None and self._ledger.leaving,
+            leaving=self._leaving,
         )
         # What a cell may use that may outlive its caller.
         self._enduring = replace(options.limits, wall_ms=self._supervisor.limits.cell_wall_ms)
@@ -293,7 +295,7 @@ class Session(Tooled):
         The session's variables are as before the cell, and what it stored is not kept; files that it wrote are."""
         self._check_open()
         if cell_id in self._direct:
-            return self._direct.terminate(cell_id)
+            return await self._direct.terminate(cell_id)
         return await self._cells.terminate(self._cells.find(cell_id))
 
     async def call(self, name: str, arguments: Mapping[str, Any] | list[Any] | tuple[Any, ...] = ()) -> RunResult:
@@ -439,16 +441,16 @@ class Session(Tooled):
         self._files.take_up(await store.files(self.id))
         if self._keeper is not None:
             self._keeper.last_cell = max([self._keeper.last_cell, *(row.number for row in rows)])
-        return {row.id: self._cells.take_up(row, store) for row in rows}
+        return {row.id: self._direct.take_up(row) or self._cells.take_up(row, store) for row in rows}
 
     def _take_over(self, origin: Envelope, place: Place | None = None) -> bool:
         """What the session has from `origin` beside its namespace. Whether a cell sleeps here now, at `place`."""
         self._gate.counts.clear()
         self._gate.counts.update(origin.calls)
-        self._values.merge(origin.values)
+        gone = self._values.start_over(origin.values)
         self._files.replace(origin.files, origin.contents)
         if place is not None and self._keeper is not None:
-            self._keeper.write(self._what_is())
+            self._keeper.write([*self._keeper.gone(gone), *self._what_is()])
         if origin.cell is not None and origin.state is not None:
             # A copy is another cell: two branches must not share the keys of their calls.
             own = {} if origin.session_id == self.id else {"id": self._ids.new("cel_")}
@@ -485,6 +487,9 @@ class Session(Tooled):
 
     def _refused(self, error: ErrorObject) -> RunResult:
         return RunResult(status=status_of(error.code), cell_id=self._ids.new("cel_"), error=with_hint(error))
+
+    def _leaving(self) -> bool:
+        return self._ledger is not None and self._ledger.leaving
 
     def _check_open(self) -> None:
         if self._closed:

@@ -150,6 +150,16 @@ class Values:
         for row in rows:
             self._notes[row.key] = _Note(self._notes[row.key].size, row.created_ms, row.updated_ms)
 
+    def start_over(self, values: Mapping[str, Json]) -> builtins.list[str]:
+        """What a snapshot has, and nothing else; the keys that are gone by that."""
+        gone = [key for key in self._values if key not in values]
+        self._values = {key: value for key, value in self._values.items() if key in values}
+        self._total_bytes -= sum(entry_size(key, self._notes.pop(key).size) for key in gone)
+        self._is_shared = False
+        self.version += 1
+        self.merge(values)
+        return gone
+
     def merge(self, written: Mapping[str, Json]) -> None:
         """Take over what a cell wrote: these keys and no others. Never refuses: two cells that each kept to the bounds
         may go past them together, and then it is the next write that does not fit."""

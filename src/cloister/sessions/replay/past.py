@@ -62,6 +62,8 @@ class Past:
     course: Sequence[tuple[int, Sequence[Told]]]
     # The calls that the program waited for, by number, as it made them.
     calls: Mapping[int, Call]
+    # After how many answers it had made each of them, at the latest.
+    made: Mapping[int, int]
     entries: Mapping[int, Entry]
     # What it stored, in brief.
     written: Mapping[str, Json]
@@ -77,7 +79,7 @@ async def read_past(store: Store, cell_id: str) -> Past:
     entries = await store.calls(cell_id)
     try:
         start = await _start(store, row, session, snapshots)
-        course, calls = _course(row, [one for one in snapshots if one.cell_id == cell_id])
+        course, calls, made = _course(row, [one for one in snapshots if one.cell_id == cell_id])
         program = row.doc["program"]
         return Past(
             cell_id=cell_id,
@@ -90,6 +92,7 @@ async def read_past(store: Store, cell_id: str) -> Past:
             start=start,
             course=course,
             calls=calls,
+            made=made,
             entries={entry.intent.number: entry for entry in entries},
             written=row.doc.get("written") or {},
         )
@@ -106,6 +109,11 @@ async def _cell(store: Store, cell_id: str) -> CellRow:
     row = await store.cell(cell_id)
     if row is None:
         raise CellNotFound(f"there is no cell {cell_id} in {store.url}", hint="session.history() shows those there are")
+    if "direct" in row.doc:
+        raise CannotReplay(
+            f"cell {cell_id} is a call that the host made itself: there is no program to go over",
+            hint="its arguments and how it ended are in the journal: session.history() shows it",
+        )
     if row.state not in _ENDS or "result" not in row.doc:
         raise CannotReplay(f"cell {cell_id} has not ended: it is {row.state}", hint="wait for it, or terminate it")
     if "before" not in row.doc:
@@ -160,9 +168,12 @@ def _part(docs: Mapping[str, Mapping[str, Any]], cell_id: str, at: str, what: st
     return docs[at][what]
 
 
-def _course(row: CellRow, snapshots: Sequence[SnapshotRow]) -> tuple[list[tuple[int, Sequence[Told]]], dict[int, Call]]:
+def _course(
+    row: CellRow, snapshots: Sequence[SnapshotRow]
+) -> tuple[list[tuple[int, Sequence[Told]]], dict[int, Call], dict[int, int]]:
     """In order, from the waits that were written down for good and from what came after the last of them."""
     calls: dict[int, Call] = {}
+    made: dict[int, int] = {}
     items: list[Any] = []
     parts = sorted((one.doc for one in snapshots if "course" in one.doc), key=lambda doc: doc["course"][0])
     for doc in parts:
@@ -172,10 +183,11 @@ def _course(row: CellRow, snapshots: Sequence[SnapshotRow]) -> tuple[list[tuple[
         items += some
         for call in map(call_from_json, doc["asleep"]["pending"]):
             calls.setdefault(call.number, call)
+            made.setdefault(call.number, len(items))
     if (row.doc["parts"], row.doc["before"]) != (len(parts), len(items)):
         raise _missing(row.id, f"what it was told after step {len(items) + 1}")
     items += row.doc["tail"]
-    return [(now_ms, [_told(one) for one in told]) for now_ms, told in items], calls
+    return [(now_ms, [_told(one) for one in told]) for now_ms, told in items], calls, made
 
 
 def _told(item: Any) -> Told:

@@ -111,6 +111,15 @@ class Player:
             if (was.refused is None) != (call.refused is None):
                 return self._diverged(DivergenceKind.OTHER_ARGUMENTS, call.number, _call(was), _call(call))
             self.calls += 1
+        return self._left_out()
+
+    def _left_out(self) -> Divergence | None:
+        """The first call that was made by this step, and is not now. Told at once: what a program does instead, and
+        when that shows, depends on the order of the answers."""
+        for number, answers_before in sorted(self._past.made.items()):
+            if answers_before < self.steps and number not in self._made:
+                was = _call(self._past.calls[number])
+                return self._diverged(DivergenceKind.MISSING_CALL, number, was, "no such call")
         return None
 
     def _settlement(self, told: Told) -> Settlement | Divergence:
