@@ -39,7 +39,7 @@ def format_time(moment: datetime) -> str:
 
 def to_json(value: Any) -> Any:
     """Plain JSON values for any core type. Bytes are left out: they travel by other ways."""
-    kind: type[Any] = type(value)
+    kind = cast("type[Any]", type(value))
     if kind in _PLAIN:
         return value
     if isinstance(value, ApprovalPolicy):

@@ -128,7 +128,7 @@ def _is_small(root: Any) -> bool:
     parts, chars, todo = _QUICK_PARTS, _QUICK_CHARS, [root]
     while todo:
         value = todo.pop()
-        kind = type(value)
+        kind = cast("type[Any]", type(value))
         if kind is str:
             chars -= len(value)
         elif kind in _PLAIN:
