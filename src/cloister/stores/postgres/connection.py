@@ -15,6 +15,7 @@ from psycopg.types.numeric import Int8BinaryDumper
 
 from cloister.core.errors import CloisterError, InvalidInput, StoreUnavailable, StoreUnusable
 from cloister.stores.postgres.address import Address
+from cloister.stores.postgres.eager import EagerConnection
 
 Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
 
@@ -41,7 +42,7 @@ async def connect(address: Address, name: str, *, by_key: bool = False) -> Conne
     """Raises `StoreUnavailable`, or `StoreUnusable` when there is no PostgreSQL at all."""
     connection: Connection | None = None
     try:
-        connection = await AsyncConnection[tuple[Any, ...]].connect(
+        connection = await EagerConnection.connect(
             autocommit=True,
             prepare_threshold=0,
             **{**address.parameters, "application_name": name},  # type: ignore[arg-type]
