@@ -62,6 +62,24 @@ def test_program_of_the_demo_wakes_in_another_process(told: Told) -> None:
     assert len({pid for pid, _ in pids}) == 3
 
 
+def test_program_of_the_demo_outlives_its_killed_host_and_each_effect_happens_once(told: Told) -> None:
+    said = told[0].stdout
+    found = re.findall(
+        r"^  process (\d+): its program waits for a person\n"
+        r"^     kill -9 \1; done so far: charge A7\n"
+        r"^  process (\d+): opens its store, and the question is there\n"
+        r'^     refund\(order_id="A7", cents=1250\)\? The answer: allow\n'
+        r'^  -> \["charged 1250 cents", "gave 1250 cents back"\]\n'
+        r"^     done in all, each once: charge A7, refund A7$",
+        said,
+        re.MULTILINE,
+    )
+    assert len(found) == 2
+    killed, opened = zip(*found, strict=True)
+    assert len({*killed, *opened}) == 3
+    assert len(set(opened)) == 1
+
+
 def test_demo_fits_a_pipe_of_80_columns(told: Told) -> None:
     assert "\x1b" not in told[0].stdout
     assert [line for line in told[0].stdout.splitlines() if len(line) > 80] == []

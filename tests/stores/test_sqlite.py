@@ -37,7 +37,8 @@ from cloister.ports.rows import (
     ValueRow,
 )
 from cloister.stores.sqlite import SqliteStore
-from cloister.stores.sqlite.opening import APPLICATION_ID, MIGRATIONS
+from cloister.stores.sqlite.opening import APPLICATION_ID, MIGRATIONS, open_store
+from cloister.stores.sqlite.steps import Hand
 from cloister.testing.journal import make_intent, make_settled
 from cloister.testing.stores import ALL, Behaviour, StoreLab
 from cloister.testing.stores.history import Step, compare, histories
@@ -713,6 +714,13 @@ async def test_vacuum_gives_room_back(tmp_path: Path) -> None:
             await answer
         assert path.stat().st_size < 1 << 20
         assert len(await keys(store)) == 10
+
+
+async def test_nothing_that_opening_has_begun_is_in_the_way_of_a_vacuum(tmp_path: Path) -> None:
+    link = open_store(str(tmp_path / "a.db"), synchronous="full", busy_timeout_ms=1000)
+    # Another cursor on the same connection, as the writer has: what the first one has not ended stays so.
+    Hand(link.raw).run("VACUUM")
+    link.close()
 
 
 async def test_ten_thousand_sessions_are_claimed_and_their_cells_read_in_less_than_a_second_each(

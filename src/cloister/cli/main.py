@@ -316,6 +316,7 @@ def _app() -> "App":
     app.command(keys)
     app.command("cloister.cli.demo.tour:demo", name="demo", help=_DEMO)
     app.command("cloister.cli.demo.wake:demo_wake", name="demo-wake", help="Part of `demo`.", show=False)
+    app.command("cloister.cli.demo.host:demo_host", name="demo-host", help="Part of `demo`.", show=False)
     return app
 
 

@@ -82,6 +82,20 @@ paid
 """,
 }
 
+# What is charged is charged at once; to give money back, a person is asked.
+SELLING = {
+    Language.PYTHON: """\
+charged = await charge(order_id="A7", cents=1250)
+given_back = await refund(order_id="A7", cents=1250)
+[charged, given_back]
+""",
+    Language.TYPESCRIPT: """\
+const charged = await charge({ order_id: "A7", cents: 1250 });
+const given_back = await refund({ order_id: "A7", cents: 1250 });
+[charged, given_back]
+""",
+}
+
 COUNTING = {
     Language.PYTHON: """\
 found = await count_stock("tea")

@@ -1,7 +1,9 @@
 """The tools of the tour. Each takes a moment, and counts how often it was called."""
 
 import asyncio
-from collections import Counter
+import os
+from collections import Counter as Tally
+from pathlib import Path
 
 from cloister.tools import Tool, tool
 
@@ -13,7 +15,7 @@ class Shop:
     """Three tools and what happened to them."""
 
     def __init__(self) -> None:
-        self.calls: Counter[str] = Counter()
+        self.calls: Tally[str] = Tally()
 
     def tools(self) -> list[Tool]:
         @tool(side_effect="read")
@@ -69,3 +71,34 @@ class Bank:
             return f"{order_id}: {cents} cents, by the right of {token}"
 
         return [refund]
+
+
+class Counter:
+    """Takes money and gives it back. What it did is in a file, whichever process did it, and survives them all."""
+
+    def __init__(self, disk: Path) -> None:
+        self._book = disk / "book"
+
+    def made(self) -> list[str]:
+        return self._book.read_text().splitlines() if self._book.exists() else []
+
+    def tools(self) -> list[Tool]:
+        @tool(side_effect="write", idempotent=False)
+        async def charge(order_id: str, cents: int) -> str:
+            """Take money, once."""
+            self._write(f"charge {order_id}")
+            return f"charged {cents} cents"
+
+        @tool(side_effect="write", idempotent=False, approval_policy="manual")
+        async def refund(order_id: str, cents: int) -> str:
+            """Give money back, once, if a person allows it."""
+            self._write(f"refund {order_id}")
+            return f"gave {cents} cents back"
+
+        return [charge, refund]
+
+    def _write(self, line: str) -> None:
+        with open(os.open(self._book, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), "w") as book:
+            book.write(f"{line}\n")
+            book.flush()
+            os.fsync(book.fileno())

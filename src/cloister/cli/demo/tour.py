@@ -11,6 +11,7 @@ from cloister.app import Cloister
 from cloister.cli.demo.asking import ask_a_person
 from cloister.cli.demo.asleep import Woken, sleep_and_wake
 from cloister.cli.demo.cells import look_away
+from cloister.cli.demo.killed import kill_the_host
 from cloister.cli.demo.programs import MISTAKEN, TOGETHER
 from cloister.cli.demo.shop import CALL_MS, Shop
 from cloister.cli.demo.stage import TITLES, Stage, duration, size
@@ -39,10 +40,12 @@ async def _tour(stage: Stage) -> bool:
     with tempfile.TemporaryDirectory(prefix="cloister-demo-") as scratch:
         for language in Language:
             woken[language] = await sleep_and_wake(stage, language, Path(scratch))
-    went_well += [act.finished for act in woken.values()]
-    stage.heading("4. A person is asked, and the program sleeps until the answer")
-    went_well.append(await ask_a_person(stage))
-    stage.heading("5. A cell goes on while nobody looks")
+        went_well += [act.finished for act in woken.values()]
+        stage.heading("4. A person is asked, and the program sleeps until the answer")
+        went_well.append(await ask_a_person(stage))
+        stage.heading("5. The whole host is killed meanwhile; nothing is lost, nothing done twice")
+        went_well += [await kill_the_host(stage, language, Path(scratch)) for language in Language]
+    stage.heading("6. A cell goes on while nobody looks")
     went_well.append(await look_away(stage))
     await _figures(stage, woken)
     return all(went_well)
@@ -82,7 +85,7 @@ async def _mistaken(stage: Stage) -> bool:
 
 
 async def _figures(stage: Stage, woken: dict[Language, Woken]) -> None:
-    stage.heading("6. What it costs")
+    stage.heading("7. What it costs")
     rows: list[tuple[str, ...]] = []
     async with Cloister() as cloister:
         for language, act in woken.items():

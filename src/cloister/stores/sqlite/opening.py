@@ -64,8 +64,8 @@ def connect(path: str, *, busy_timeout_ms: int) -> Link:
     raw.set_busy_handler(_patience(busy_timeout_ms))
     raw.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     # A damaged page is found when it is read, not when it has led elsewhere.
-    link.run("PRAGMA cell_size_check = 1; PRAGMA trusted_schema = 0; PRAGMA temp_store = MEMORY")
-    link.run("PRAGMA cache_size = -8000")
+    link.rows("PRAGMA cell_size_check = 1; PRAGMA trusted_schema = 0; PRAGMA temp_store = MEMORY")
+    link.rows("PRAGMA cache_size = -8000")
     return link
 
 
@@ -209,17 +209,19 @@ def _version(link: Link, path: str) -> int:
 
 
 def _set_up_writing(link: Link, path: str, synchronous: Synchronous, busy_timeout_ms: int) -> None:
+    # To their ends, all of them: some answer with a row, and one that is not fetched is a statement in progress, beside
+    # which there is no VACUUM.
     mode = _write_ahead(link, _patience(busy_timeout_ms))
     if mode != "wal":
         raise StoreUnavailable(
             f"the store {path} cannot be used by several connections: its journal is {mode!r}, not 'wal'",
             hint="use a file on a local disk: a network's file system has no memory to share",
         )
-    link.run(f"PRAGMA synchronous = {synchronous.upper()}")
+    link.rows(f"PRAGMA synchronous = {synchronous.upper()}")
     # Where a plain fsync leaves the disk's own cache out, which is macOS.
-    link.run(f"PRAGMA fullfsync = {int(synchronous == 'full')}")
+    link.rows(f"PRAGMA fullfsync = {int(synchronous == 'full')}")
     # After a burst, the log does not stay as large as it was.
-    link.run(f"PRAGMA journal_size_limit = {64 << 20}")
+    link.rows(f"PRAGMA journal_size_limit = {64 << 20}")
 
 
 def _write_ahead(link: Link, again: Callable[[int], bool]) -> str:

@@ -85,14 +85,16 @@ _MISSING = " UNION ALL ".join(
 
 
 def check(link: Link) -> list[str]:
+    findings: list[str] = []
     try:
         said = [str(line) for (line,) in link.rows(f"PRAGMA integrity_check({_MOST_FINDINGS})")]
-        findings = [] if said == ["ok"] else said
+        findings += [] if said == ["ok"] else said
         for who, name in link.rows(f"{_MISSING} LIMIT ?", (_MOST_FINDINGS,)):
             findings.append(f"{who} refers to blob {name}, which is not there")
         findings += islice(_changed_blobs(link), _MOST_FINDINGS)
     except (apsw.CorruptError, apsw.NotADBError) as error:
-        return [f"the file is damaged: {error}"]
+        # What was found until there tells more.
+        return findings or [f"the file is damaged: {error}"]
     return findings
 
 
@@ -100,14 +102,16 @@ def _changed_blobs(link: Link) -> Iterator[str]:
     """SQLite does not know whether bytes are still what they were; their names tell."""
     name = ""
     # One at a time: a read that lasts would keep the log from being written back.
-    while found := link.rows(
-        "SELECT name, packed, data FROM blobs LEFT JOIN contents ON id = content WHERE name > ? ORDER BY name LIMIT 1",
-        (name,),
-    ):
-        [(name, packed, data)] = found
+    while found := link.rows("SELECT name, packed, content FROM blobs WHERE name > ? ORDER BY name LIMIT 1", (name,)):
+        [(name, packed, content)] = found
         try:
-            if data is not None and digest_bytes(unpack(data) if packed else data) == name:
+            data = link.rows("SELECT data FROM contents WHERE id = ?", (content,))
+            if data and digest_bytes(unpack(data[0][0]) if packed else data[0][0]) == name:
                 continue
+        except apsw.CorruptError as error:
+            # The others may be whole.
+            yield f"blob {name} cannot be read: {error}"
+            continue
         except zstandard.ZstdError:
             pass
         yield f"blob {name} is not what was written"
