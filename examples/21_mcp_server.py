@@ -36,11 +36,7 @@ PROGRAM = """
 import asyncio
 from library import in_stock, lend
 print(await asyncio.gather(*[in_stock(title=title) for title in ("Emma", "Ulysses")]))
-try:
-    got = await lend(title="Emma")
-except RuntimeError as e:
-    got = str(e)
-got
+await lend(title="Emma")
 """
 
 
@@ -54,9 +50,8 @@ async def main() -> None:
         print(waiting.status, "-", waiting.approvals[0].capability)
         await cloister.decide(waiting.approvals[0].id, "allow")
         print((await session.resume(waiting.cell_id)).result)
-        refused = await session.run(PROGRAM.replace('"Emma")', '"Ulysses")'))
-        await cloister.decide(refused.approvals[0].id, "allow")
-        print((await session.resume(refused.cell_id)).result)
+        failed = await session.call("library.in_stock", {"title": "Dune"})
+        print(failed.error and failed.error.code)
 
 
 asyncio.run(main())

@@ -80,7 +80,7 @@ library.lend: external_system, approval manual
 [{'Emma': 3}, {'Ulysses': 0}]
 waiting_for_approval - library.lend
 take good care of Emma
-TOOL_ERROR: Error executing tool lend: Ulysses is out""",
+TOOL_ERROR""",
     "22_openapi.py": """\
 ['weather.get_report'] but not {'upload': 'its body is multipart/form-data; JSON, forms, text and octets can be sent'}
 {'city': 'Rome', 'degrees': 21.5, 'asked by': '[secret]'}""",
