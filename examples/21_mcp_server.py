@@ -1,4 +1,4 @@
-"""The tools of an MCP server: it is started, asked what it can do, called, and ended with its source.
+"""The tools of an MCP server: it is started with its host, called from a program, and ended with its host.
 
 Needs the MCP SDK: pip install 'cloister[mcp]'. The server stands below; any other is started the same way.
 
@@ -8,8 +8,7 @@ Run it: python examples/21_mcp_server.py
 import asyncio
 import sys
 
-from cloister import McpSource, SourceFailed, read_mcp_servers
-from cloister.ports.source import SourceCall
+from cloister import Cloister, McpSource, read_mcp_servers
 
 SERVER = """
 from mcp.server.mcpserver import MCPServer
@@ -33,19 +32,26 @@ server.run("stdio")
 CONFIG = {"mcpServers": {"library": {"command": sys.executable, "args": ["-c", SERVER]}}}
 
 
+PROGRAM = """
+import asyncio
+from library import in_stock, lend
+print(await asyncio.gather(*[in_stock(title=title) for title in ("Emma", "Ulysses")]))
+await lend(title="Emma")
+"""
+
+
 async def main() -> None:
-    about = SourceCall("demo", "cell", "call", "key", 5000, lambda text, _share: print("progress:", text))
-    (server,) = read_mcp_servers(CONFIG)
-    async with McpSource(server) as library:
-        for manifest in await library.manifests():
-            found = await library.contract(manifest.full_name)
+    async with Cloister(sources=[McpSource(server) for server in read_mcp_servers(CONFIG)]) as cloister:
+        session = await cloister.open_session()
+        for found in session.tools.capabilities():
             print(f"{found.full_name}: {found.side_effect}, approval {found.approval_policy.kind}")
-        print(await library.call("library.in_stock", {"title": "Emma"}, about))
-        print(await library.call("library.lend", {"title": "Emma"}, about))
-        try:
-            await library.call("library.lend", {"title": "Ulysses"}, about)
-        except SourceFailed as failed:
-            print(failed.message)
+        waiting = await session.run(PROGRAM)
+        print(waiting.stdout.strip())
+        print(waiting.status, "-", waiting.approvals[0].capability)
+        await cloister.decide(waiting.approvals[0].id, "allow")
+        print((await session.resume(waiting.cell_id)).result)
+        failed = await session.call("library.in_stock", {"title": "Dune"})
+        print(failed.error and failed.error.code)
 
 
 asyncio.run(main())

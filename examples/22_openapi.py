@@ -12,8 +12,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import yaml
 
-from cloister import OpenApi, OpenApiSource
-from cloister.ports.source import SourceCall
+from cloister import Cloister, OpenApi, OpenApiSource
 
 DOCUMENT = """
 openapi: 3.1.0
@@ -41,16 +40,16 @@ class Weather(BaseHTTPRequestHandler):
 
 
 async def main(url: str) -> None:
-    about = SourceCall("demo", "cell", "call", "key", 5000, lambda _text, _share: None)
     key = {"key": lambda: "open-sesame"}
-    api = OpenApi(
-        name="weather", document=yaml.safe_load(DOCUMENT), base_url=url, private=["127.0.0.1"], credentials=key
+    source = OpenApiSource(
+        OpenApi(name="weather", document=yaml.safe_load(DOCUMENT), base_url=url, private=["127.0.0.1"], credentials=key)
     )
-    async with OpenApiSource(api) as source:
-        for manifest in await source.manifests():
-            print(manifest.full_name, manifest.parameters)
-        print(source.refused)
-        print(await source.call("weather.get_report", {"city": "Rome"}, about))
+    async with Cloister(sources=[source]) as cloister:
+        session = await cloister.open_session()
+        print(session.tools.names(), "but not", dict(source.refused))
+        # What the API repeats of its key does not reach the program.
+        result = await session.run("from weather import get_report\nawait get_report(city='Rome')")
+        print(result.result)
 
 
 with HTTPServer(("127.0.0.1", 0), Weather) as server:

@@ -118,6 +118,25 @@ async def test_what_a_host_could_not_go_on_with_is_left_to_one_that_can(file: st
                 assert (await (await rich.open_session("s")).run("x")).status == "validation_error"
 
 
+async def test_cell_that_relies_on_a_tool_that_has_changed_is_held_and_one_with_more_tools_is_not(file: str) -> None:
+    @tool(name="extra", side_effect="write")
+    async def changed(n: str) -> str:
+        return n
+
+    @tool
+    async def another() -> int:
+        return 1
+
+    async with _left(file, extra):
+        pass
+    async with _made(file, changed) as host:
+        (cell,) = (await host.recovery_report()).cells
+        assert (cell.outcome, cell.reason) == ("held", "its tools are not there as they were: extra")
+    async with _made(file, extra, another) as host:
+        (cell,) = (await host.recovery_report()).cells
+        assert cell.outcome != "held"
+
+
 async def test_session_of_another_host_is_waited_for(place: Callable[[], Any]) -> None:
     async with AsyncExitStack() as first:
         await first.enter_async_context(_left(place()))

@@ -77,12 +77,12 @@ now shown: async def sunrise_quito(days: int = 1) -> Any:""",
     "21_mcp_server.py": """\
 library.in_stock: read, approval none
 library.lend: external_system, approval manual
-{'Emma': 3}
+[{'Emma': 3}, {'Ulysses': 0}]
+waiting_for_approval - library.lend
 take good care of Emma
-Error executing tool lend: Ulysses is out""",
+TOOL_ERROR""",
     "22_openapi.py": """\
-weather.get_report ('city',)
-{'upload': 'its body is multipart/form-data; JSON, forms, text and octets can be sent'}
+['weather.get_report'] but not {'upload': 'its body is multipart/form-data; JSON, forms, text and octets can be sent'}
 {'city': 'Rome', 'degrees': 21.5, 'asked by': '[secret]'}""",
     "23_plugins.py": """\
 disabled: {'plugin': 'clumsy', 'reason': 'before_call: RuntimeError'}

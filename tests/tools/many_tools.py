@@ -265,7 +265,7 @@ fs.read_text_file(path, head, tail): The content of a file.
 fs.move_file(source, destination): Rename a file or put it elsewhere.
 fs.directory_tree(path, exclude): Everything below a directory.
 shell.run_command(command, cwd, timeout): Run a command in a terminal.
-time.convert_time(time, source_timezone, target_timezone): What time it is elsewhere.
+time_.convert_time(time, source_timezone, target_timezone): What time it is elsewhere.
 memory.store_fact(subject, fact): Remember something about somebody.
 """
 

@@ -171,6 +171,41 @@ async def test_redirects_end_and_private_ones_are_refused() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("told", "body", "said"),
+    [
+        ("10", b"abc", "is not HTTP, or not all of it came"),
+        ("999999999", b"abc", "the answer has more than 100 bytes"),
+        ("3", b"abc", None),
+    ],
+)
+async def test_an_answer_that_did_not_come_whole_is_none(told: str, body: bytes, said: str | None) -> None:
+    with web(lambda _: Reply(200, body, {"content-length": told})) as server:
+        fetcher = Fetcher(Reach(private=(server.host,)))
+        try:
+            asked = fetcher.fetch(Request("GET", server.url), timeout_ms=9000, max_bytes=100)
+            if said is None:
+                assert (await asked).body == body
+            else:
+                with pytest.raises(Refused, match=said):
+                    await asked
+        finally:
+            fetcher.close()
+
+
+@pytest.mark.anyio
+async def test_a_header_that_is_given_takes_the_place_of_ours() -> None:
+    with web() as server:
+        fetcher = Fetcher(Reach(private=(server.host,)))
+        try:
+            headers = {"user-agent": "theirs"}
+            await fetcher.fetch(Request("GET", server.url, headers), timeout_ms=9000, max_bytes=9)
+        finally:
+            fetcher.close()
+        assert server.last.headers["user-agent"] == "theirs"
+
+
+@pytest.mark.anyio
 async def test_a_server_that_speaks_no_tls_is_named() -> None:
     with web() as server:
         fetcher = Fetcher(Reach(private=(server.host,)), tls=ssl.create_default_context())

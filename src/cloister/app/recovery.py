@@ -443,5 +443,7 @@ def _mismatch(doc: Mapping[str, Any], here: Mapping[str, str]) -> str | None:
     """What is not as it was, for a session that has cells which rely on it."""
     if doc["engine_version"] != (known := engine_version(parse_language(doc["language"]))):
         return f"its programs are suspended in {doc['engine_version']!r}, and this is {known!r}"
-    missing = sorted(name for name, digest in doc["capabilities"].items() if here.get(name) != digest)
+    # Of a digest its beginning is kept.
+    kept: dict[str, str] = doc["capabilities"]
+    missing = sorted(name for name, digest in kept.items() if not digest or not here.get(name, "").startswith(digest))
     return f"its tools are not there as they were: {', '.join(missing)}" if missing else None

@@ -16,6 +16,9 @@ from cloister.sessions.grounds import SessionOptions
 from cloister.sessions.plugins.attached import Plugins
 from cloister.tools.registry import ToolRegistry
 
+# So many characters of a digest tell two versions of a tool apart. The row is written at the end of every cell.
+ENOUGH = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Portrait:
@@ -87,7 +90,7 @@ class Portrait:
             "labels": dict(options.labels),
             "engine": self.engine.name,
             "engine_version": self.engine.version,
-            "capabilities": dict(self.tools.digests()),
+            "capabilities": {name: digest[:ENOUGH] for name, digest in self.tools.digests().items()},
             "plugins": self.plugins.states(),
             "own_terms": self.own_terms(),
             "mark": self.mark,

@@ -1,8 +1,9 @@
 """One HTTP request to a host that may be reached, and its bounded answer.
 
-The standard library's client in a thread, with the connection made by `outbound`. A connection serves one request. A
-cancelled request has its socket shut, which ends the thread. Redirects are followed for reading only, within the
-allowed hosts, never from https to http; what authenticates stays behind when the origin changes.
+The standard library's client in a thread, with the connection made by `outbound`. It reads no proxy from the
+environment, and a connection serves one request. A cancelled request has its socket shut, which ends the thread.
+Redirects are followed for reading only, within the allowed hosts, never from https to http; what authenticates stays
+behind when the origin changes.
 """
 
 import asyncio
@@ -12,12 +13,17 @@ import ssl
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
+from typing import TypeAlias
 from urllib.parse import urljoin, urlsplit
 
-from cloister.tools.outbound import Reach, Refused, Resolver, dial, system_resolver
+from cloister.tools.outbound import Address, Reach, Refused, Resolver, addresses, connect, system_resolver
+
+# Host, port -> the addresses that a connection may go to. What it raises, whoever asked gets.
+Lookup: TypeAlias = Callable[[str, int], Sequence[Address]]
 
 _MOST_REDIRECTS = 5
 _CHUNK = 64 << 10
@@ -63,6 +69,19 @@ class Answer:
             return self.body.decode("utf-8", "replace")
 
 
+class TooLarge(Refused):
+    """The answer has more bytes than it may."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"the answer has more than {most} bytes")
+
+
+@cache
+def system_trust() -> ssl.SSLContext:
+    """Kept, since reading the certificates takes a while."""
+    return ssl.create_default_context()
+
+
 class Fetcher:
     """Makes requests, so many at a time. Close it when nobody will ask any more."""
 
@@ -72,7 +91,6 @@ class Fetcher:
         self._reach = reach
         self._resolve = resolve
         self._tls = tls
-        self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="cloister-fetch")
 
     def close(self) -> None:
@@ -81,7 +99,7 @@ class Fetcher:
 
     async def fetch(self, request: Request, *, timeout_ms: float, max_bytes: int) -> Answer:
         """Raises `Refused`; cancelled, it shuts the connection."""
-        work = _Exchange(self._reach, self._resolve, self._context, time.monotonic() + timeout_ms / 1000, max_bytes)
+        work = Exchange(self._lookup, time.monotonic() + timeout_ms / 1000, max_bytes, tls=self._tls)
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
@@ -92,29 +110,30 @@ class Fetcher:
             # Nothing to shut if it came to its end.
             work.stop()
 
-    def _context(self) -> ssl.SSLContext:
-        with self._lock:
-            if self._tls is None:
-                self._tls = ssl.create_default_context()
-            return self._tls
+    def _lookup(self, host: str, port: int) -> Sequence[Address]:
+        return addresses(host, port, self._reach, self._resolve)
 
 
-class _Exchange:
-    """A request and the redirects that it is led through, in one thread."""
+class Exchange:
+    """A request, and the redirects that it is led through. `run` and `once` are for a thread; `stop` for anybody.
+
+    `deadline` is on the scale of `time.monotonic()`. Without `unpack` a body stays as it came.
+    """
 
     def __init__(
         self,
-        reach: Reach,
-        resolve: Resolver,
-        context: Callable[[], ssl.SSLContext],
+        lookup: Lookup,
         deadline: float,
         max_bytes: int,
+        *,
+        tls: ssl.SSLContext | None = None,
+        unpack: bool = True,
     ) -> None:
-        self._reach = reach
-        self._resolve = resolve
-        self._context = context
+        self._lookup = lookup
         self._deadline = deadline
         self._max_bytes = max_bytes
+        self._tls = tls
+        self._unpack = unpack
         self._stopped = False
         self._socket: socket.socket | None = None
         # A socket is either seen by `stop` or sees that it was called.
@@ -127,8 +146,9 @@ class _Exchange:
                 _shut(self._socket)
 
     def run(self, request: Request) -> Answer:
+        """Raises `Refused`."""
         for _ in range(_MOST_REDIRECTS + 1):
-            answer = self._once(request)
+            answer = self.once(request)
             target = _redirected(request, answer)
             if target is None:
                 return answer
@@ -136,48 +156,53 @@ class _Exchange:
             request = Request(request.method, target, request.headers, secret, None)
         raise Refused(f"more than {_MOST_REDIRECTS} redirects")
 
-    def _once(self, request: Request) -> Answer:
+    def once(self, request: Request) -> Answer:
+        """No redirect is followed. Raises `Refused`."""
         scheme, host, port, path = split_url(request.url)
-        tls = self._context() if scheme == "https" else None
-        sock = dial(
-            host, port, self._reach, deadline=self._deadline, resolve=self._resolve, tls=tls, on_socket=self._hold
-        )
+        tls = (self._tls or system_trust()) if scheme == "https" else None
+        found = self._lookup(host, port)
         connection = http.client.HTTPConnection(host, port)
-        connection.sock = sock
+        connection.sock = connect(host, port, found, deadline=self._deadline, tls=tls, on_socket=self._hold)
         try:
             name = f"[{host}]" if ":" in host else host
             default = port == (443 if tls else 80)
-            headers = {
+            given = {**request.headers, **request.secret_headers}
+            said = {name.lower() for name in given}
+            ours = {
                 "Host": name if default else f"{name}:{port}",
                 "User-Agent": "cloister",
                 "Accept-Encoding": "identity",
-                **request.headers,
-                **request.secret_headers,
-                "Connection": "close",
             }
-            connection.request(request.method, path, request.body, headers)
+            headers = {**{name: value for name, value in ours.items() if name.lower() not in said}, **given}
+            connection.request(request.method, path, request.body, {**headers, "Connection": "close"})
             return self._read(connection.getresponse())
-        except TimeoutError:
-            raise Refused("no answer in time") from None
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise Refused(f"{host!r} did not answer properly: {type(error).__name__}") from None
+            raise Refused(_kind(error, host)) from None
         finally:
             self._hold(None)
             connection.close()
 
     def _read(self, response: http.client.HTTPResponse) -> Answer:
+        told = response.headers.get("content-length", "")
+        # A HEAD says how much there would be, and nothing of it comes.
+        if told.isdecimal() and len(told) < 20 and response.length and int(told) > self._max_bytes:
+            raise TooLarge(self._max_bytes)
         taken = bytearray()
-        while chunk := response.read(_CHUNK):
+        while chunk := response.read1(_CHUNK):
             taken += chunk
             if len(taken) > self._max_bytes:
-                raise Refused(f"the answer has more than {self._max_bytes} bytes")
+                raise TooLarge(self._max_bytes)
             if time.monotonic() > self._deadline:
                 raise Refused("no answer in time")
+        if response.length:
+            raise http.client.IncompleteRead(bytes(taken), response.length)
         headers: dict[str, str] = {}
         for name, value in response.getheaders()[:_MOST_HEADERS]:
             key = name.lower()
             headers[key] = f"{headers[key]}, {value}" if key in headers else value
-        body = _unpacked(bytes(taken), headers.get("content-encoding", ""), self._max_bytes)
+        body = bytes(taken)
+        if self._unpack:
+            body = _unpacked(body, headers.get("content-encoding", ""), self._max_bytes)
         return Answer(response.status, response.reason, headers, body)
 
     def _hold(self, sock: socket.socket | None) -> None:
@@ -236,8 +261,21 @@ def _unpacked(body: bytes, encoding: str, most: int) -> bytes:
     except zlib.error:
         raise Refused("the answer says that it is compressed, and is not") from None
     if len(made) > most:
-        raise Refused(f"the answer has more than {most} bytes")
+        raise TooLarge(most)
     return made
+
+
+def _kind(error: Exception, host: str) -> str:
+    """What went wrong, in words of ours: what the other side says stays there."""
+    match error:
+        case TimeoutError():
+            return "no answer in time"
+        case http.client.RemoteDisconnected() | ConnectionError():
+            return f"{host!r} did not answer properly: the connection broke"
+        case http.client.HTTPException() | ValueError():
+            return f"{host!r} did not answer properly: it is not HTTP, or not all of it came"
+        case _:
+            return f"{host!r} did not answer properly: the connection failed"
 
 
 def _shut(sock: socket.socket) -> None:

@@ -159,10 +159,24 @@ def dial(
     tls: ssl.SSLContext | None = None,
     on_socket: Callable[[socket.socket], None] = lambda _made: None,
 ) -> socket.socket:
-    """A connection to one of the addresses that were looked at. `deadline` is on the scale of `time.monotonic()`;
+    """A connection to one of the addresses that `reach` allows; see `connect`."""
+    found = addresses(host, port, reach, resolve)
+    return connect(host, port, found, deadline=deadline, tls=tls, on_socket=on_socket)
+
+
+def connect(
+    host: str,
+    port: int,
+    found: Sequence[Address],
+    *,
+    deadline: float,
+    tls: ssl.SSLContext | None = None,
+    on_socket: Callable[[socket.socket], None] = lambda _made: None,
+) -> socket.socket:
+    """A connection to one of these addresses, which were looked at. `deadline` is on the scale of `time.monotonic()`;
     `on_socket` is given each socket before it is used, so that somebody else can close it. Raises `Refused`."""
     last: Exception | None = None
-    for address in addresses(host, port, reach, resolve):
+    for address in found:
         left = deadline - time.monotonic()
         if left <= 0:
             break

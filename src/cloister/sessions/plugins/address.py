@@ -7,17 +7,12 @@ very addresses.
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
 from cloister.core.errors import InvalidInput
-from cloister.tools.outbound import is_public
-
-# host, port -> its addresses.
-Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
-_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+from cloister.tools.outbound import Address, Resolver, is_public
 
 _HOST = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))*", re.ASCII)
 _PORTS = {"https": 443, "http": 80}
@@ -52,7 +47,7 @@ class Target:
         return f"{self.scheme}://{_bracketed(self.host)}{port}{self.path}"
 
     @property
-    def host_header(self) -> str:
+    def place(self) -> str:
         port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
         return f"{_bracketed(self.host)}{port}"
 
@@ -85,12 +80,10 @@ class AllowList:
         """Raises `NotAllowed`."""
         target = read_url(url)
         if not any(rule.allows(target) for rule in self._rules):
-            raise NotAllowed(
-                "HOST_NOT_ALLOWED", f"{target.scheme}://{target.host_header} is not among the hosts allowed"
-            )
+            raise NotAllowed("HOST_NOT_ALLOWED", f"{target.scheme}://{target.place} is not among the hosts allowed")
         return target
 
-    def addresses(self, target: Target, resolve: Resolve) -> list[str]:
+    def addresses(self, target: Target, resolve: Resolver) -> list[Address]:
         """Where the target is. Raises `NotAllowed` if any of it is not of the public internet."""
         try:
             found = [ipaddress.ip_address(text.partition("%")[0]) for text in resolve(target.host, target.port)]
@@ -101,9 +94,9 @@ class AllowList:
         for address in found:
             if not is_public(address) and not self._is_named(address, target.port):
                 raise NotAllowed("ADDRESS_NOT_ALLOWED", f"{target.host} leads to an address that is not public")
-        return list(dict.fromkeys(map(str, found)))
+        return list(dict.fromkeys(found))
 
-    def _is_named(self, address: _Address, port: int) -> bool:
+    def _is_named(self, address: Address, port: int) -> bool:
         return any(address == named and wanted in (None, port) for named, wanted in self._private)
 
 
@@ -161,7 +154,7 @@ def _rule(entry: str) -> _Rule:
     return _Rule(target.scheme, target.host, target.port, below)
 
 
-def _private(entry: str) -> tuple[_Address, int | None]:
+def _private(entry: str) -> tuple[Address, int | None]:
     try:
         return ipaddress.ip_address(entry.strip("[]")), None
     except ValueError:

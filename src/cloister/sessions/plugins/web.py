@@ -6,7 +6,9 @@ that a program set stay with the origin that it named. A redirect goes from http
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urljoin
 
@@ -14,11 +16,12 @@ from cloister.core.errors import InvalidInput
 from cloister.core.limits import CapabilityLimits
 from cloister.core.value import Json
 from cloister.gate.threads import THREADS
-from cloister.sessions.plugins.address import AllowList, NotAllowed, Resolve, Target
-from cloister.sessions.plugins.fetch import Answer, Fetch, Request, check_headers, shown
+from cloister.sessions.plugins.address import AllowList, NotAllowed, Target
+from cloister.sessions.plugins.message import check_headers, shown
 from cloister.sessions.plugins.plugin import Contribution, PluginContext
 from cloister.sessions.prompt.parts import PromptPart
-from cloister.tools.outbound import system_resolver
+from cloister.tools.fetch import Answer, Exchange, Request, TooLarge
+from cloister.tools.outbound import Address, Refused, Resolver, system_resolver
 from cloister.tools.tool import Tool, ToolError
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -62,7 +65,7 @@ class Web:
         timeout_ms: int = 10_000,
         max_bytes: int = 512 << 10,
         max_redirects: int = 5,
-        resolve: Resolve = system_resolver,
+        resolve: Resolver = system_resolver,
     ) -> None:
         self._allowed = AllowList(allow, allow_private)
         for what, value, least in (
@@ -127,7 +130,7 @@ class Web:
     async def _asked(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> dict[str, Any]:
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
-                return await self._follow(url, Request(method, check_headers(headers), body))
+                return await self._follow(url, Request(method, url, check_headers(headers), body=body))
         except TimeoutError:
             raise ToolError("TIMEOUT", f"no answer within {self._timeout_ms} ms") from None
         except NotAllowed as refusal:
@@ -156,24 +159,30 @@ class Web:
             if method == "POST":
                 raise NotAllowed("REDIRECT_REFUSED", "a redirect would send the body to another host")
             headers = {name: value for name, value in headers.items() if name in _PLAIN_HEADERS}
-        return target, Request(method, headers, body)
+        return target, Request(method, target.url, headers, body=body)
 
     async def _one(self, target: Target, request: Request) -> Answer:
-        # A name may take long to be found: that is for a thread, which nobody waits for longer than agreed.
-        found = await THREADS.run(lambda: self._allowed.addresses(target, self._resolve))
-        if found.error is not None:
-            raise found.error
-        addresses: Any = found.value
-        fetch = Fetch(target, addresses, request, self._timeout_ms / 1000, self._max_bytes)
+        def lookup(_host: str, _port: int) -> Sequence[Address]:
+            return self._allowed.addresses(target, self._resolve)
+
+        exchange = Exchange(lookup, time.monotonic() + self._timeout_ms / 1000, self._max_bytes, unpack=False)
+        asked = replace(request, url=target.url)
         try:
-            ended = await THREADS.run(fetch.go)
+            # A name may take long to be found: that is for a thread, which nobody waits for longer than agreed.
+            ended = await THREADS.run(lambda: exchange.once(asked))
         except asyncio.CancelledError:
-            fetch.stop()
+            exchange.stop()
             raise
-        if ended.error is not None:
-            raise ended.error
-        assert isinstance(ended.value, Answer)
-        return ended.value
+        match ended.error:
+            case TooLarge() as large:
+                raise NotAllowed("RESPONSE_TOO_LARGE", large.message) from None
+            case Refused() as refused:
+                raise NotAllowed("CONNECT_FAILED", refused.message) from None
+            case None:
+                assert isinstance(ended.value, Answer)
+                return ended.value
+            case error:
+                raise error
 
 
 def _body(value: Json, body: str | None) -> bytes:

@@ -16,6 +16,7 @@ from cloister.core.value import Json
 from cloister.ports.clock import Clock, SystemClock
 from cloister.ports.source import Manifest, SourceCall, SourceFailed
 from cloister.tools.sources.held import Veil, given
+from cloister.tools.sources.listeners import Listeners
 from cloister.tools.sources.mcp.servers import McpServer, McpStdio
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class McpSource:
         self._was_up = False
         self._up = asyncio.Event()
         self._changed = asyncio.Event()
-        self._subscribers: dict[object, Callable[[], None]] = {}
+        self._listeners = Listeners(server.what)
         self._veil = Veil()
 
     @property
@@ -205,13 +206,7 @@ class McpSource:
         self._take(await link.list())
 
     def subscribe(self, changed: Callable[[], None]) -> Callable[[], None]:
-        key = object()
-        self._subscribers[key] = changed
-
-        def end() -> None:
-            self._subscribers.pop(key, None)
-
-        return end
+        return self._listeners.add(changed)
 
     def _known(self) -> "Listing":
         if self._listing is None:
@@ -220,14 +215,8 @@ class McpSource:
 
     def _take(self, listing: "Listing") -> None:
         before, self._listing = self._listing, listing
-        if before is None or before.revision == listing.revision:
-            return
-        for changed in tuple(self._subscribers.values()):
-            try:
-                changed()
-            # Containment: a subscriber of the host, which must not cost the connection.
-            except Exception:
-                log.exception("%s: somebody who was told of a change failed", self.server.what)
+        if before is not None and before.revision != listing.revision:
+            self._listeners.tell()
 
     # -- calls -----------------------------------------------------------------------------------------------------
 

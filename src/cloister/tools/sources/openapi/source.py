@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from cloister.core.capability import Capability
 from cloister.core.value import Json
 from cloister.ports.source import Manifest, SourceCall, SourceFailed
+from cloister.tools.sources.listeners import Listeners
 from cloister.tools.sources.openapi.api import OpenApi
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class OpenApiSource:
         self._resolve = resolve
         self._client: Client | None = None
         self._is_open = False
-        self._subscribers: dict[object, Callable[[], None]] = {}
+        self._listeners = Listeners(api.what)
 
     @property
     def name(self) -> str:
@@ -60,8 +61,7 @@ class OpenApiSource:
             return
         self._client = made
         before.close()
-        for changed in tuple(self._subscribers.values()):
-            changed()
+        self._listeners.tell()
 
     async def _read(self) -> "Client":
         """Raises `SourceFailed` if the document cannot be had, `InvalidInput` if it is none that can be used."""
@@ -107,13 +107,7 @@ class OpenApiSource:
         return operation.original if operation else None
 
     def subscribe(self, changed: Callable[[], None]) -> Callable[[], None]:
-        key = object()
-        self._subscribers[key] = changed
-
-        def end() -> None:
-            self._subscribers.pop(key, None)
-
-        return end
+        return self._listeners.add(changed)
 
     def _known(self) -> "Client":
         if self._client is None:
