@@ -35,6 +35,12 @@ class Berth:
             self.interpreter = await self._seats.take(self._namespace)
         return self.interpreter
 
+    def board_at_once(self) -> Interpreter | None:
+        """As `board`, for a namespace that has kept its seat; None for any other."""
+        if not self.narrow:
+            self.interpreter = self._seats.take_at_once(self._namespace)
+        return self.interpreter
+
     async def awake(self) -> Interpreter:
         """The program, in any free seat."""
         if self.interpreter is None:

@@ -109,7 +109,10 @@ class Driver:
         """A program from its beginning. `seated` is told when it has a worker."""
         berth = Berth(self._seats, self.namespace, cell.bounds)
         try:
-            interpreter = await self._seated(cell, berth.board())
+            # The common case, a namespace that has kept its seat: there is no wait, and no deadline for it.
+            interpreter = None if self._is_stopping(cell) else berth.board_at_once()
+            if interpreter is None:
+                interpreter = await self._seated(cell, berth.board())
         except SnapshotCorrupt:
             if not berth.narrow:
                 raise

@@ -6,8 +6,7 @@ observer goes with it, not before: one that was dropped on the way has taken not
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 from cloister.cells.driver import Driver, Sleeper
@@ -135,16 +134,14 @@ class Life:
 
     # -- looked at -------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def observed(self, by: "asyncio.Future[None]") -> Generator[None, None, None]:
-        """Until there is something to tell, which `by` is done with, nobody else may look."""
+    def observe(self, by: "asyncio.Future[None]") -> None:
+        """Nobody else may look, until whoever does looks away. `by` is done when there is something to tell."""
         self.check_unobserved()
         self.observer = by
-        try:
-            yield
-        finally:
-            self.observer = None
-            self.handed_over = False
+
+    def look_away(self) -> None:
+        self.observer = None
+        self.handed_over = False
 
     def check_unattended(self) -> None:
         if self.attended:

@@ -107,6 +107,11 @@ class Output:
 
     # -- read ------------------------------------------------------------------------------------------------
 
+    @property
+    def silent(self) -> bool:
+        """Whether nothing was said so far: neither kept, nor held back, nor dropped."""
+        return not self._entries and self._filters is None and not self.dropped
+
     def take(self) -> tuple[Mapping[str, Any], ...]:
         """The content that nobody has taken yet; from now on somebody has."""
         if self._taken == len(self._entries):

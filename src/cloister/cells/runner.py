@@ -112,6 +112,11 @@ class Ending:
     never_awaited: tuple[str, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
 
+    @property
+    def fine(self) -> bool:
+        """Whether it left nothing to remark."""
+        return self.error is None and not self.lost and not self.never_awaited
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:

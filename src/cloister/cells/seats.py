@@ -76,6 +76,13 @@ class Seats:
                     raise EngineUnavailable("the namespace could not be rebuilt") from None
                 namespace.forgotten += 1
 
+    def take_at_once(self, namespace: Namespace) -> Interpreter | None:
+        """As `take`, of a namespace that has kept its seat; None for any other."""
+        if namespace.interpreter is None or namespace.load is not None or namespace.leaving is not None:
+            return None
+        self._idle.pop(id(namespace), None)
+        return namespace.interpreter
+
     async def _open(self, namespace: Namespace) -> Interpreter:
         interpreter = namespace.interpreter = await self.open(
             namespace.limits, namespace.state, namespace.seed, owner=namespace.owner

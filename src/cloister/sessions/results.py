@@ -20,6 +20,11 @@ class Reporter:
 
     def ended(self, cell: Cell, ended: Ended, duration_ms: float, *, cells_forgotten: int) -> RunResult:
         ending = ended.ending
+        # The common case: it ended well, said nothing, called nothing, and there is nothing to remark.
+        if ending.fine and not cells_forgotten and not cell.records and cell.output.silent:
+            metrics = _metrics(cell, duration_ms)
+            silent = RunResult(RunStatus.OK, cell.id, ending.value, diagnostics=ended.diagnostics, metrics=metrics)
+            return self._scrubbed(silent)
         extra = list(ended.diagnostics)
         cell.output.finish()
         if cell.output.dropped:

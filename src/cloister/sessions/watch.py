@@ -32,13 +32,16 @@ class Watch:
         self._detach(life)
         loop = asyncio.get_running_loop()
         news: asyncio.Future[None] = loop.create_future()
-        with life.observed(news):
+        life.observe(news)
+        try:
             if yield_ms > 0 and not self._has_news(life):
                 timer = loop.call_later(yield_ms / 1000, life.poke)
                 try:
                     await news
                 finally:
                     timer.cancel()
+        finally:
+            life.look_away()
         # Nothing is awaited from here on: what is taken is delivered.
         return self.take(life)
 
@@ -60,7 +63,8 @@ class Watch:
         news: asyncio.Future[None] = loop.create_future()
         with ExitStack() as stack:
             for life in lives:
-                stack.enter_context(life.observed(news))
+                life.observe(news)
+                stack.callback(life.look_away)
             if timeout_ms > 0 and not any(self._has_news(life) for life in lives):
                 stack.callback(loop.call_later(timeout_ms / 1000, lives[0].poke).cancel)
                 await news
