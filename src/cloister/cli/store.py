@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cloister.ports.store import Store
     from cloister.stores.moving import Counts
 
-_DEFAULT = "cloister.db in the data directory"
+_DEFAULT = "that of the configuration, or cloister.db in the data directory"
 Url = Annotated[str | None, Parameter(help=f"The store.  [default: {_DEFAULT}]")]
 StoreUrl = Annotated[
     str | None, Parameter(name=["--store", "-s"], metavar="URL", help=f"The store.  [default: {_DEFAULT}]")
@@ -195,11 +195,13 @@ async def _import(path: Path, url: str | None, progress: "_Progress") -> "tuple[
 
 
 def made(url: str | None) -> "tuple[str, Store]":
-    """Not opened yet; the default one, if none is named."""
+    """Not opened yet; the one of the configuration, or else that of the data directory, if none is named."""
     from cloister.app.address import make_store
+    from cloister.app.config import load_config
     from cloister.app.keys import data_directory
     from cloister.stores.sqlite import SqliteStore
 
+    url = url if url is not None else load_config().get("store")
     if url is None:
         store = SqliteStore(data_directory() / "cloister.db", clock=SystemClock())
         return store.url, store
@@ -210,10 +212,11 @@ def made(url: str | None) -> "tuple[str, Store]":
 
 
 def is_default_there() -> bool:
-    """Whether there is a store in the data directory."""
+    """Whether there is a store where none is named: one that is configured, or in the data directory."""
+    from cloister.app.config import load_config
     from cloister.app.keys import data_directory
 
-    return (data_directory() / "cloister.db").exists()
+    return load_config().get("store") is not None or (data_directory() / "cloister.db").exists()
 
 
 @asynccontextmanager
