@@ -52,12 +52,13 @@ class Terms:
         on_event: EventListener | None = None,
         cells: CellLimits | None = None,
         keep: KeepOptions = DEFAULT_KEEP,
+        kind: "type[Cloister] | None" = None,
     ) -> "Cloister":
         """A runtime of its own, to be entered."""
         from cloister.app import Cloister
 
         config = self.config
-        return Cloister(
+        return (kind or Cloister)(
             tools=self.tools,
             sources=self.sources(),
             plugins=config.plugins(),

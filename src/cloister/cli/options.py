@@ -49,21 +49,24 @@ AsJson = Annotated[
 ]
 
 
+Tools = Annotated[
+    list[str] | None,
+    Parameter(
+        name=["--tools", "-t"],
+        negative="",
+        metavar="MODULE[:ATTR]",
+        help="What the program may call: a tool, a function, a list of them, or a module with @tool functions. "
+        "The current directory is importable. Repeatable.",
+    ),
+]
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class GrantOptions:
     """What the programs of a session may use."""
 
-    tools: Annotated[
-        list[str] | None,
-        Parameter(
-            name=["--tools", "-t"],
-            negative="",
-            metavar="MODULE[:ATTR]",
-            help="What the program may call: a tool, a function, a list of them, or a module with @tool functions. "
-            "The current directory is importable. Repeatable.",
-        ),
-    ] = None
+    tools: Tools = None
     type_check: Annotated[
         Literal["strict", "warn", "off"] | None,
         Parameter(help="What a type error does: stop the run, warn, or nothing.", show_default=_otherwise("warn")),
@@ -241,7 +244,7 @@ class KeepOptions:
 
         if not self.is_kept:
             return "memory:"
-        return self.store if self.store is not None else made(config.get("store"))[1]
+        return self.store if self.store is not None else made(None, config)[1]
 
 
 DEFAULT_KEEP = KeepOptions()
@@ -262,7 +265,7 @@ def parse_inputs(given: Sequence[str]) -> dict[str, Any]:
         if name in values:
             raise UsageError(f"--input {name!r} is given twice")
         try:
-            values[name] = json.loads(text, parse_constant=_no_constant)
+            values[name] = json.loads(text, parse_constant=no_constant)
         except ValueError:
             as_text = json.dumps(text, ensure_ascii=False)
             raise UsageError(
@@ -273,6 +276,6 @@ def parse_inputs(given: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-def _no_constant(name: str) -> Any:
+def no_constant(name: str) -> Any:
     # NaN and Infinity: Python's parser would let them in, JSON has no such thing.
     raise ValueError(name)

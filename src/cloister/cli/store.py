@@ -24,6 +24,7 @@ from cloister.core.event import EventRetention
 from cloister.ports.clock import SystemClock
 
 if TYPE_CHECKING:
+    from cloister.app.config import Config
     from cloister.ports.store import Store
     from cloister.stores.moving import Counts
 
@@ -194,14 +195,14 @@ async def _import(path: Path, url: str | None, progress: "_Progress") -> "tuple[
 # -- which store, which file ------------------------------------------------------------------------------------------
 
 
-def made(url: str | None) -> "tuple[str, Store]":
+def made(url: str | None, config: "Config | None" = None) -> "tuple[str, Store]":
     """Not opened yet; the one of the configuration, or else that of the data directory, if none is named."""
     from cloister.app.address import make_store
     from cloister.app.config import load_config
     from cloister.app.keys import data_directory
     from cloister.stores.sqlite import SqliteStore
 
-    url = url if url is not None else load_config().get("store")
+    url = url if url is not None else (config or load_config()).get("store")
     if url is None:
         store = SqliteStore(data_directory() / "cloister.db", clock=SystemClock())
         return store.url, store
@@ -220,9 +221,9 @@ def is_default_there() -> bool:
 
 
 @asynccontextmanager
-async def existing_store(url: str | None) -> "AsyncGenerator[Store, None]":
+async def existing_store(url: str | None, config: "Config | None" = None) -> "AsyncGenerator[Store, None]":
     """Opened, if it is there: opening makes one otherwise."""
-    address, store = made(url)
+    address, store = made(url, config)
     if not await is_there(address, store):
         raise _missing(url, store)
     async with store:
