@@ -39,7 +39,7 @@ class Typist:
         monkeypatch.chdir(self.here)
         monkeypatch.setenv("CLOISTER_DATA_DIR", str(self.data))
         monkeypatch.delenv("CLOISTER_CONFIG", raising=False)
-        monkeypatch.syspath_prepend(str(self.here))
+        monkeypatch.setattr(sys, "path", [str(self.here), *sys.path])
         for name in ("shop", "bank"):
             sys.modules.pop(name, None)
 

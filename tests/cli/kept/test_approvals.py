@@ -34,7 +34,7 @@ def test_answer_is_found_by_whoever_goes_on_with_the_session(typed: Typist) -> N
     assert typed("approvals allow", asked[-8:]).code == 0
     assert typed.paid == []
     again = typed("approvals deny", asked)
-    assert (again.code, again.err) == (1, "")
+    assert (again.code, "was decided before: 'allow'" in again.err) == (1, True)
     assert '"paid 250"' in go_on(typed).out
     assert typed.paid == ["A7 250"]
     assert typed("approvals list").out == ""
