@@ -111,6 +111,10 @@ class Terminal:
         self._seen = 0
 
     @property
+    def pid(self) -> int:
+        return self._running.pid
+
+    @property
     def screen(self) -> str:
         return self._screen.decode().replace("\r\n", "\n")
 

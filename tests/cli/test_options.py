@@ -1,5 +1,7 @@
 import pytest
 
+from cloister.app.config import Config
+from cloister.app.config.layers import together
 from cloister.cli.failures import UsageError
 from cloister.cli.options import DEFAULTS, parse_inputs
 from cloister.core.limits import SessionLimits
@@ -21,4 +23,4 @@ def test_input_given_twice_is_refused() -> None:
 
 
 def test_limits_default_to_those_of_a_session() -> None:
-    assert DEFAULTS.limits() == SessionLimits()
+    assert DEFAULTS.limits(Config(together([]))) == SessionLimits()

@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import cast
 
@@ -16,13 +17,14 @@ from cloister.tools import Tool, ToolRegistry
 _PLACES = "modules are looked for in the current directory and in the environment that cloister is installed in"
 
 
-def import_tools(names: Sequence[str]) -> list[object]:
-    """All tools that the `--tools` options name, in order."""
+def import_tools(names: Sequence[str], beside: Path | None = None) -> list[object]:
+    """All tools that the `--tools` options name, in order. Modules are found in the current directory, and in `beside`
+    before it."""
     if not names:
         return []
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    for place in (os.getcwd(), str(beside) if beside is not None else None):
+        if place is not None and place not in sys.path:
+            sys.path.insert(0, place)
     return [found for name in names for found in _tools_of(name)]
 
 

@@ -1,10 +1,15 @@
-"""What the commands work with: a runtime under the terms that were given, and the program that runs in it."""
+"""What the commands work with: a runtime under the terms that were given, and the program that runs in it.
+
+What no option says, the configuration does; see `app.config`.
+"""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cloister.app.config import Config, load_config
 from cloister.cli.failures import UsageError
 from cloister.cli.imports import import_tools
 from cloister.cli.options import (
@@ -39,6 +44,7 @@ class Terms:
     require_confinement: bool
     deny: list[str]
     secrets: Mapping[str, Secret]
+    config: Config
 
     def cloister(
         self,
@@ -46,23 +52,41 @@ class Terms:
         on_event: EventListener | None = None,
         cells: CellLimits | None = None,
         keep: KeepOptions = DEFAULT_KEEP,
+        kind: "type[Cloister] | None" = None,
     ) -> "Cloister":
         """A runtime of its own, to be entered."""
         from cloister.app import Cloister
 
-        return Cloister(
+        config = self.config
+        return (kind or Cloister)(
             tools=self.tools,
+            sources=self.sources(),
+            plugins=config.plugins(),
             limits=self.limits,
             type_check=self.type_check,
-            workers=1,
+            workers=config.get("workers") or 1,
             require_confinement=self.require_confinement,
             approver=approver,
+            approvals=config.table("approvals"),
+            approval_ttl_ms=config.get("approval_ttl_ms"),
             deny=self.deny,
             secrets=self.secrets,
             on_event=on_event,
-            cells=cells,
-            store=keep.place(),
+            cells=cells if cells is not None else config.cells(),
+            files=config.file_limits(),
+            store=keep.place(config),
+            durability=config.get("durability") if keep.is_kept else None,
+            event_retention=config.retention() if keep.is_kept else None,
         )
+
+    def sources(self) -> list[object]:
+        """What the configuration names. One that cannot be reached is missed by who calls it, and by nobody else."""
+        named = self.config.sources()
+        if not named:
+            return []
+        from cloister.sessions.overlay import Overlay
+
+        return [Overlay(source, optional=True) for source in named]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +130,35 @@ def read_job(
     return Job(source, inputs, read_terms(options, calls))
 
 
-def read_terms(options: GrantOptions, calls: CallOptions) -> Terms:
-    limits = options.limits()
-    deny = calls.deny or []
-    for rule in deny:
+def read_terms(options: GrantOptions, calls: CallOptions = DEFAULT_CALLS) -> Terms:
+    config = load_config(options.config)
+    limits = options.limits(config)
+    deny = [*config.deny(), *(calls.deny or ())]
+    for rule in calls.deny or ():
         Rule.compile(rule, what="--deny")
     secrets = parse_secrets(calls.secret or ())
     # Last, because it runs the user's code.
-    tools = ToolRegistry(import_tools(options.tools or ()))
-    check_tools(secrets, tools.names())
+    tools = ToolRegistry(_tools(options, config))
+    if not config.servers_or_apis:
+        check_tools(secrets, tools.names())
+    confined = options.require_confinement
     return Terms(
         tools=tools,
         limits=limits,
-        type_check=options.type_check,
-        require_confinement=options.require_confinement,
+        type_check=options.type_check or config.get("type_check"),
+        require_confinement=confined if confined is not None else config.get("require_confinement"),
         deny=deny,
         secrets=secrets,
+        config=config,
     )
+
+
+def _tools(options: GrantOptions, config: Config) -> list[object]:
+    if options.tools is not None:
+        return import_tools(options.tools)
+    origin = config.items["tools"].origin
+    beside = origin.source.path.parent.resolve() if origin.source is not None else Path.cwd()
+    try:
+        return import_tools(config.get("tools"), beside)
+    except UsageError as error:
+        raise UsageError(error.message.replace("--tools", f"{origin.where}: tools", 1), error.hint) from None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cloister.cli.exits import FAILED, HELP, INTERRUPTED, USAGE
-from cloister.cli.failures import complain, debugging, explain, set_up_logging
+from cloister.cli.failures import UsageError, complain, debugging, explain, set_up_logging
 from cloister.cli.interrupt import Interrupted
 from cloister.cli.source import STANDARD_INPUT
 from cloister.cli.terminal import forgiving_streams, silence
@@ -23,8 +23,13 @@ Examples:
   cloister validate report.py --tools shop --type-check strict
   cloister store check
   cloister keys list
+  cloister session list
+  cloister approvals list
+  cloister config show
   cloister doctor
-  cloister demo"""
+  cloister demo
+
+cloister --config FILE COMMAND has any command take FILE for its configuration."""
 _RUN = """\
 Run a program and print its value.
 
@@ -90,7 +95,7 @@ The journal is held against its digests; then the program runs once more, sealed
 told. No tool is called, nobody is asked, nothing is written, and the store may be in use meanwhile."""
 _REPLAY_EPILOGUE = """\
 A store is named by its URL, sqlite:///path/to/file.db or postgresql://user@host/database. Without one it is
-cloister.db in the data directory, which `cloister doctor` shows.
+that of the configuration, or cloister.db in the data directory, which `cloister doctor` shows.
 
 Examples:
   cloister replay cel_01M7R1G5Y5EAR2RF91RSZBHS1Y
@@ -101,7 +106,7 @@ Exit codes: 0 it does what it did, 1 it does something else, 2 the command is wr
 _STORE = "Look after a store: check it, make it small, take it elsewhere."
 _STORE_EPILOGUE = """\
 A store is named by its URL, sqlite:///path/to/file.db or postgresql://user@host/database. Without one it is
-cloister.db in the data directory, which `cloister doctor` shows.
+that of the configuration, or cloister.db in the data directory, which `cloister doctor` shows.
 
 Examples:
   cloister store check sqlite:///var/lib/agent/cloister.db
@@ -172,6 +177,13 @@ Examples:
   cloister store import agent.cloister --store sqlite:///srv/agent/cloister.db
 
 Exit codes: 0 everything is there, 1 nothing is, 2 the command is wrong or the store is not empty."""
+
+_COMPLETION = "Print what has a shell complete commands and options."
+_COMPLETION_EPILOGUE = """\
+Examples:
+  cloister completion bash > ~/.local/share/bash-completion/completions/cloister
+  cloister completion zsh > ~/.zfunc/_cloister
+  cloister completion fish > ~/.config/fish/completions/cloister.fish"""
 
 _KEYS = "Look after the keys that snapshots and stored secrets are made with."
 _KEYS_EPILOGUE = """\
@@ -253,7 +265,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
 def _dispatch(tokens: list[str]) -> int:
     from cyclopts import CycloptsError
 
-    app = _app()
+    tokens = _with_config(tokens)
+    app = _app(tokens[0] if tokens else "")
     try:
         # A lone dash is no option: it is the name that shells give to standard input.
         given = [STANDARD_INPUT if word == "-" else word for word in tokens]
@@ -267,10 +280,31 @@ def _dispatch(tokens: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _app() -> "App":
+def _with_config(tokens: list[str]) -> list[str]:
+    """`cloister --config FILE COMMAND` is for all commands what the environment would be."""
+    if not tokens or tokens[0].partition("=")[0] != "--config":
+        return tokens
+    _, equals, file = tokens[0].partition("=")
+    rest = tokens[1:] if equals else tokens[2:]
+    if not equals:
+        file = tokens[1] if len(tokens) > 1 else ""
+    if not file:
+        raise UsageError("--config names no file")
+    os.environ["CLOISTER_CONFIG"] = file
+    return rest
+
+
+def every_command() -> "App":
+    """The whole of the command line, for who must know all of it."""
+    return _app(None)
+
+
+def _app(wanted: str | None) -> "App":
+    """`wanted` is the word that the command begins with: a group of another name is made without its commands."""
     import cyclopts
 
     from cloister import __version__
+    from cloister.cli.groups import add_groups
 
     app = cyclopts.App(
         name="cloister",
@@ -314,6 +348,10 @@ def _app() -> "App":
     keys.command("cloister.cli.keys:reseal", name="reseal", help=_KEYS_RESEAL, help_epilogue=_KEYS_RESEAL_EPILOGUE)
     keys.command("cloister.cli.keys:retire", name="retire", help=_KEYS_RETIRE, help_epilogue=_KEYS_RETIRE_EPILOGUE)
     app.command(keys)
+    add_groups(app, wanted)
+    app.command(
+        "cloister.cli.completion:completion", name="completion", help=_COMPLETION, help_epilogue=_COMPLETION_EPILOGUE
+    )
     app.command("cloister.cli.demo.tour:demo", name="demo", help=_DEMO)
     app.command("cloister.cli.demo.wake:demo_wake", name="demo-wake", help="Part of `demo`.", show=False)
     app.command("cloister.cli.demo.host:demo_host", name="demo-host", help="Part of `demo`.", show=False)

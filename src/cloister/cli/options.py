@@ -1,9 +1,9 @@
 """The options of `run`, `validate` and `repl`: what programs are given, what they may use, and under which terms."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
@@ -12,10 +12,32 @@ from cloister.cli.failures import UsageError
 from cloister.core.cell import CellLimits
 from cloister.core.limits import SessionLimits
 
+if TYPE_CHECKING:
+    from cloister.app.config import Config
+
 _CALLS = Group("Calls", sort_key=2)
 _LIMITS = Group("Limits", sort_key=3)
 _DEFAULT = SessionLimits()
 
+
+def _otherwise(value: int | str) -> Callable[[object], object]:
+    """What help shows as the default of an option that the configuration has a say in."""
+
+    def shown(_none: object) -> object:
+        return value
+
+    return shown
+
+
+ConfigFile = Annotated[
+    str | None,
+    Parameter(
+        name="--config",
+        metavar="FILE",
+        show_default=False,
+        help="What holds where no option says otherwise.  [default: CLOISTER_CONFIG, or ./cloister.toml]",
+    ),
+]
 Code = Annotated[
     str | None,
     Parameter(name=["-e", "--execute"], help="The program itself, instead of FILE.", allow_leading_hyphen=True),
@@ -27,51 +49,79 @@ AsJson = Annotated[
 ]
 
 
+Tools = Annotated[
+    list[str] | None,
+    Parameter(
+        name=["--tools", "-t"],
+        negative="",
+        metavar="MODULE[:ATTR]",
+        help="What the program may call: a tool, a function, a list of them, or a module with @tool functions. "
+        "The current directory is importable. Repeatable.",
+    ),
+]
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class GrantOptions:
     """What the programs of a session may use."""
 
-    tools: Annotated[
-        list[str] | None,
-        Parameter(
-            name=["--tools", "-t"],
-            negative="",
-            metavar="MODULE[:ATTR]",
-            help="What the program may call: a tool, a function, a list of them, or a module with @tool functions. "
-            "The current directory is importable. Repeatable.",
-        ),
-    ] = None
+    tools: Tools = None
     type_check: Annotated[
-        Literal["strict", "warn", "off"], Parameter(help="What a type error does: stop the run, warn, or nothing.")
-    ] = "warn"
+        Literal["strict", "warn", "off"] | None,
+        Parameter(help="What a type error does: stop the run, warn, or nothing.", show_default=_otherwise("warn")),
+    ] = None
     require_confinement: Annotated[
-        bool,
+        bool | None,
         Parameter(
             negative="", show_default=False, help="Refuse to run unless every layer around the worker is active."
         ),
-    ] = False
+    ] = None
+    config: ConfigFile = None
     timeout_ms: Annotated[
-        int, Parameter(name=["--timeout-ms", "--wall-ms"], group=_LIMITS, help="Time on the clock, calls included.")
-    ] = _DEFAULT.wall_ms
-    cpu_ms: Annotated[int, Parameter(group=_LIMITS, help="Processor time.")] = _DEFAULT.cpu_ms
-    memory_mb: Annotated[int, Parameter(group=_LIMITS, help="Memory.")] = _DEFAULT.memory_mb
-    max_stdout_bytes: Annotated[int, Parameter(group=_LIMITS, help="Output that is kept; the rest is cut.")] = (
-        _DEFAULT.max_stdout_bytes
-    )
-    max_external_calls: Annotated[int, Parameter(group=_LIMITS, help="Calls of tools.")] = _DEFAULT.max_external_calls
-    max_stack_depth: Annotated[int, Parameter(group=_LIMITS, help="Nested function calls.")] = _DEFAULT.max_stack_depth
+        int | None,
+        Parameter(
+            name=["--timeout-ms", "--wall-ms"],
+            group=_LIMITS,
+            help="Time on the clock, calls included.",
+            show_default=_otherwise(_DEFAULT.wall_ms),
+        ),
+    ] = None
+    cpu_ms: Annotated[
+        int | None, Parameter(group=_LIMITS, help="Processor time.", show_default=_otherwise(_DEFAULT.cpu_ms))
+    ] = None
+    memory_mb: Annotated[
+        int | None, Parameter(group=_LIMITS, help="Memory.", show_default=_otherwise(_DEFAULT.memory_mb))
+    ] = None
+    max_stdout_bytes: Annotated[
+        int | None,
+        Parameter(
+            group=_LIMITS,
+            help="Output that is kept; the rest is cut.",
+            show_default=_otherwise(_DEFAULT.max_stdout_bytes),
+        ),
+    ] = None
+    max_external_calls: Annotated[
+        int | None,
+        Parameter(group=_LIMITS, help="Calls of tools.", show_default=_otherwise(_DEFAULT.max_external_calls)),
+    ] = None
+    max_stack_depth: Annotated[
+        int | None,
+        Parameter(group=_LIMITS, help="Nested function calls.", show_default=_otherwise(_DEFAULT.max_stack_depth)),
+    ] = None
 
-    def limits(self) -> SessionLimits:
+    def limits(self, config: "Config") -> SessionLimits:
         """Raises `InvalidLimits` naming the one that does not fit."""
-        return SessionLimits(
-            memory_mb=self.memory_mb,
-            cpu_ms=self.cpu_ms,
-            wall_ms=self.timeout_ms,
-            max_stdout_bytes=self.max_stdout_bytes,
-            max_external_calls=self.max_external_calls,
-            max_stack_depth=self.max_stack_depth,
-        )
+        return config.limits({**self._given(), "wall_ms": self.timeout_ms})
+
+    def _given(self) -> dict[str, int | None]:
+        return {
+            "memory_mb": self.memory_mb,
+            "cpu_ms": self.cpu_ms,
+            "max_stdout_bytes": self.max_stdout_bytes,
+            "max_external_calls": self.max_external_calls,
+            "max_stack_depth": self.max_stack_depth,
+        }
 
 
 @Parameter(name="*")
@@ -107,13 +157,17 @@ class ReplOptions(GrantOptions):
         Literal["python", "typescript"], Parameter(name=["--language", "-l"], help="The language of the session.")
     ] = "python"
     timeout_ms: Annotated[
-        int,
+        int | None,
         Parameter(
             name=["--timeout-ms", "--wall-ms"],
             group=_LIMITS,
             help="Time on the clock for one cell, without the time it waits for answers.",
+            show_default=_otherwise(CellLimits().cell_wall_ms),
         ),
-    ] = CellLimits().cell_wall_ms
+    ] = None
+
+    def limits(self, config: "Config") -> SessionLimits:
+        return config.limits(self._given())
 
 
 @Parameter(name="*", group=_CALLS)
@@ -175,7 +229,8 @@ class KeepOptions:
             name=["--store", "-s"],
             metavar="URL",
             help="Where sessions are written down: sqlite:///path/to/file.db, postgresql://user@host/database, or "
-            "memory: for nowhere.  [default with --session: cloister.db in the data directory]",
+            "memory: for nowhere.  [default with --session: that of the configuration, or cloister.db in the data "
+            "directory]",
         ),
     ] = None
 
@@ -183,13 +238,13 @@ class KeepOptions:
     def is_kept(self) -> bool:
         return (self.session is not None or self.store is not None) and self.store != "memory:"
 
-    def place(self) -> object:
+    def place(self, config: "Config") -> object:
         """What a `Cloister` is given as its store."""
         from cloister.cli.store import made
 
-        if self.store is not None:
-            return self.store
-        return made(None)[1] if self.session is not None else "memory:"
+        if not self.is_kept:
+            return "memory:"
+        return self.store if self.store is not None else made(None, config)[1]
 
 
 DEFAULT_KEEP = KeepOptions()
@@ -210,7 +265,7 @@ def parse_inputs(given: Sequence[str]) -> dict[str, Any]:
         if name in values:
             raise UsageError(f"--input {name!r} is given twice")
         try:
-            values[name] = json.loads(text, parse_constant=_no_constant)
+            values[name] = json.loads(text, parse_constant=no_constant)
         except ValueError:
             as_text = json.dumps(text, ensure_ascii=False)
             raise UsageError(
@@ -221,6 +276,6 @@ def parse_inputs(given: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-def _no_constant(name: str) -> Any:
+def no_constant(name: str) -> Any:
     # NaN and Infinity: Python's parser would let them in, JSON has no such thing.
     raise ValueError(name)

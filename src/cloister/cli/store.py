@@ -24,10 +24,11 @@ from cloister.core.event import EventRetention
 from cloister.ports.clock import SystemClock
 
 if TYPE_CHECKING:
+    from cloister.app.config import Config
     from cloister.ports.store import Store
     from cloister.stores.moving import Counts
 
-_DEFAULT = "cloister.db in the data directory"
+_DEFAULT = "that of the configuration, or cloister.db in the data directory"
 Url = Annotated[str | None, Parameter(help=f"The store.  [default: {_DEFAULT}]")]
 StoreUrl = Annotated[
     str | None, Parameter(name=["--store", "-s"], metavar="URL", help=f"The store.  [default: {_DEFAULT}]")
@@ -194,12 +195,14 @@ async def _import(path: Path, url: str | None, progress: "_Progress") -> "tuple[
 # -- which store, which file ------------------------------------------------------------------------------------------
 
 
-def made(url: str | None) -> "tuple[str, Store]":
-    """Not opened yet; the default one, if none is named."""
+def made(url: str | None, config: "Config | None" = None) -> "tuple[str, Store]":
+    """Not opened yet; the one of the configuration, or else that of the data directory, if none is named."""
     from cloister.app.address import make_store
+    from cloister.app.config import load_config
     from cloister.app.keys import data_directory
     from cloister.stores.sqlite import SqliteStore
 
+    url = url if url is not None else (config or load_config()).get("store")
     if url is None:
         store = SqliteStore(data_directory() / "cloister.db", clock=SystemClock())
         return store.url, store
@@ -210,16 +213,17 @@ def made(url: str | None) -> "tuple[str, Store]":
 
 
 def is_default_there() -> bool:
-    """Whether there is a store in the data directory."""
+    """Whether there is a store where none is named: one that is configured, or in the data directory."""
+    from cloister.app.config import load_config
     from cloister.app.keys import data_directory
 
-    return (data_directory() / "cloister.db").exists()
+    return load_config().get("store") is not None or (data_directory() / "cloister.db").exists()
 
 
 @asynccontextmanager
-async def existing_store(url: str | None) -> "AsyncGenerator[Store, None]":
+async def existing_store(url: str | None, config: "Config | None" = None) -> "AsyncGenerator[Store, None]":
     """Opened, if it is there: opening makes one otherwise."""
-    address, store = made(url)
+    address, store = made(url, config)
     if not await is_there(address, store):
         raise _missing(url, store)
     async with store:

@@ -41,3 +41,11 @@ def is_dead(owner: str) -> bool:
     if not home or home != _home() or not pid.isdecimal():
         return False
     return _began(int(pid)) != began
+
+
+def process_of(owner: str) -> str:
+    """The process of that name, for people."""
+    home, pid, *_ = [*owner.split("|"), "", ""]
+    if not pid.isdecimal():
+        return "another process"
+    return f"process {pid}" if home and home == _home() else f"process {pid} of another machine"

@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias, cast
+from typing import Protocol, TypeAlias, cast
 
 from cloister.core.errors import InvalidInput, QuotaExceeded
 from cloister.gate.secrets import MemorySecrets
@@ -19,12 +19,17 @@ from cloister.ports.keys import KeyRing
 from cloister.ports.rows import Drop, Put, SecretRow, Write
 from cloister.ports.secrets import Secret, SecretProvider
 from cloister.sessions.vault import Vault, reseal, seal_row
-from cloister.tools.registry import ToolRegistry
 
 MAX_SECRETS = 256
 
 # Writes down what was changed.
 Keep: TypeAlias = Callable[[Sequence[Write]], Awaitable[object]]
+
+
+class Named(Protocol):
+    """What knows the names of a session's tools."""
+
+    def names(self) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ class SessionSecrets:
         self,
         session_id: str,
         clock: Clock,
-        tools: ToolRegistry,
+        tools: Named,
         vault: Vault,
         given: MemorySecrets,
         base: SecretProvider,
@@ -161,7 +166,7 @@ def _names(allow: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(cast("Iterable[str]", allow)))
 
 
-def _check_known(name: str, allowed: Sequence[str], tools: ToolRegistry) -> None:
+def _check_known(name: str, allowed: Sequence[str], tools: Named) -> None:
     """A secret for a tool that is not there is a slip of the pen."""
     there = tools.names()
     for one in allowed:

@@ -23,7 +23,6 @@ from cloister.cli.repl.reader import Cleared, LineReader, Reader
 from cloister.cli.repl.sessions import FIRST, CallBook, Sessions
 from cloister.cli.terminal import ProgramOutput
 from cloister.core.approval import Approver
-from cloister.core.cell import CellLimits
 from cloister.core.errors import CloisterError
 from cloister.core.event import Event
 from cloister.core.language import Language
@@ -44,7 +43,9 @@ class Repl:
         self._terms = terms
         self._keep = keep
         self._language = Language(options.language)
-        self._cells = CellLimits(cell_wall_ms=options.timeout_ms, max_output_tokens=_ALL_TOKENS, shutdown_ms=0)
+        self._cells = terms.config.cells(
+            {"cell_wall_ms": options.timeout_ms, "max_output_tokens": _ALL_TOKENS, "shutdown_ms": 0}
+        )
         self._output = ProgramOutput()
         log_to(self._output.log)
         # Questions wait for `:approve`, unless the command has answered all of them.

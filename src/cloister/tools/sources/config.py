@@ -32,7 +32,7 @@ _TYPES = {"stdio": "command", "http": "url", "streamable-http": "url", "streamab
 
 def read_mcp_servers(config: object, *, environment: Mapping[str, str] | None = None) -> tuple[McpServer, ...]:
     """The servers of `{"mcpServers": {...}}`, in their order. Other keys beside `mcpServers` are another program's."""
-    top = _mapping(config, "config")
+    top = mapping(config, "config")
     if "mcpServers" not in top:
         near = difflib.get_close_matches("mcpServers", [str(key) for key in top], n=1)
         hint = f"did you mean `mcpServers` where it says {near[0]!r}?" if near else '{"mcpServers": {"NAME": {...}}}'
@@ -48,9 +48,9 @@ def read_mcp_tables(
     variables = os.environ if environment is None else environment
     made: list[McpServer] = []
     spaces: dict[str, str] = {}
-    for name, table in _mapping(tables, path).items():
+    for name, table in mapping(tables, path).items():
         where = f"{path}.{name}"
-        server = _server(name, _mapping(table, where), where, variables)
+        server = _server(name, mapping(table, where), where, variables)
         if server is None:
             continue
         if server.space in spaces:
@@ -80,10 +80,10 @@ def _server(name: str, table: Mapping[str, Any], path: str, variables: Mapping[s
     options = {key: value for key, value in table.items() if key not in ("type", "disabled")}
     for key in ("env", "headers"):
         if key in options:
-            options[key] = _values(options[key], f"{path}.{key}", variables)
+            options[key] = held_values(options[key], f"{path}.{key}", variables)
     for key in ("args", "tools"):
         if key in options:
-            options[key] = _texts(options[key], f"{path}.{key}")
+            options[key] = texts(options[key], f"{path}.{key}")
     try:
         return (McpStdio if "command" in table else McpHttp)(name=name, **options)
     except InvalidInput as error:
@@ -111,9 +111,9 @@ def _check_kind(table: Mapping[str, Any], path: str) -> None:
         raise InvalidConfig(f"{path}.type", f"is {said!r}, which needs `{_TYPES[said]}`")
 
 
-def _values(given: object, path: str, variables: Mapping[str, str]) -> dict[str, Value]:
+def held_values(given: object, path: str, variables: Mapping[str, str]) -> dict[str, Value]:
     made: dict[str, Value] = {}
-    for name, value in _mapping(given, path).items():
+    for name, value in mapping(given, path).items():
         if callable(value):
             made[name] = cast("Value", value)
         elif not isinstance(value, str):
@@ -143,7 +143,7 @@ def _expand(text: str, path: str, variables: Mapping[str, str]) -> str:
     return _VARIABLE.sub(replace, text)
 
 
-def _texts(given: object, path: str) -> tuple[str, ...]:
+def texts(given: object, path: str) -> tuple[str, ...]:
     if not isinstance(given, (list, tuple)):
         raise InvalidConfig(path, f"is a list of texts, not {type(given).__name__}")
     parts = cast("list[object]", given)
@@ -153,7 +153,7 @@ def _texts(given: object, path: str) -> tuple[str, ...]:
     return tuple(cast("list[str]", parts))
 
 
-def _mapping(given: object, path: str) -> Mapping[str, Any]:
+def mapping(given: object, path: str) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         raise InvalidConfig(path, f"is an object with names, not {type(given).__name__}")
     for key in cast("Mapping[object, Any]", given):

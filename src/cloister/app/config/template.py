@@ -1,0 +1,86 @@
+"""The file that `cloister config init` writes: everything that can be said, as comments, with the defaults."""
+
+TEMPLATE = """\
+# What `cloister` commands take for granted here. A flag comes before a variable of the environment (CLOISTER_STORE,
+# CLOISTER_LIMITS_MEMORY_MB, ...), that before this file, this file before that of the user.
+# `cloister config show` says what holds, and why.
+
+# Where sessions are written down: sqlite:///path/to/file.db or postgresql://user@host/database.
+# store = "sqlite:///var/lib/agent/cloister.db"
+
+# How much of what happens is written down before it counts: none, cell or call.
+# durability = "call"
+
+# How many programs of one language run at once.
+# workers = 2
+
+# What a type error does: strict stops the run, warn warns, off says nothing.
+# type_check = "warn"
+
+# Refuse to run anything unless every layer of the operating system is around the workers.
+# require_confinement = false
+
+# What programs may call: MODULE or MODULE:ATTRIBUTE. Modules beside this file are found.
+# tools = ["shop", "bank:refund"]
+
+# A call for which one of these CEL expressions is true is never made. The rules of all files and flags hold together.
+# deny = ['side_effect == "database"']
+
+# How long a question to a person stays open; for ever, if it is not said.
+# approval_ttl_ms = 86400000
+
+# MCP servers as other clients write them: {"mcpServers": {"NAME": {"command": ...}}}
+# mcp_servers = "mcpServers.json"
+
+# What one cell may use.
+[limits]
+# memory_mb = 64
+# cpu_ms = 2000
+# wall_ms = 5000
+# max_stdout_bytes = 65536
+# max_external_calls = 32
+# max_stack_depth = 256
+
+# How many cells there may be, and for how long.
+[cells]
+# cell_wall_ms = 1800000
+# hibernate_after_ms = 250
+# max_queued = 64
+# max_isolated = 256
+
+# The files of a session.
+[files]
+# max_files = 10000
+# max_bytes = 67108864
+# max_file_bytes = 16777216
+
+# How long a store keeps events.
+[events]
+# max_age_ms = 2592000000
+# max_events = 100000
+
+# Policies that tighten those of the tools.
+[approvals]
+# "shop.refund" = "manual"
+# "bank.pay" = { auto = { rule = "args.amount < 100" } }
+
+# MCP servers. Values of env and headers may refer to the environment: "${TOKEN}".
+# [mcp.git]
+# command = "mcp-server-git"
+# args = ["--repository", "."]
+#
+# [mcp.docs]
+# url = "https://example.com/mcp"
+# headers = { Authorization = "Bearer ${DOCS_TOKEN}" }
+
+# APIs that an OpenAPI document describes.
+# [openapi.shop]
+# document = "shop.yaml"
+# credentials = { api_key = "${SHOP_KEY}" }
+
+# Plugins, with their options.
+# [plugins.notes]
+#
+# [plugins.web]
+# allow = ["api.example.com"]
+"""
