@@ -175,7 +175,7 @@ class Driver:
 
     def halt(self, cell: Cell) -> None:
         """End this cell if it runs, or waits for a worker. One that is between the two ends there: it is `STOPPING`."""
-        if self._boarding is not None and self._boarding[1] is cell:
+        if self._boarding is not None and self._boarding[1] is cell and not self._boarding[0].expired():
             self._boarding[0].reschedule(asyncio.get_running_loop().time())
         if self._running is not None and self._running[2] is cell:
             runner, berth, _ = self._running

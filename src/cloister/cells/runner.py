@@ -180,7 +180,8 @@ class Runner:
         self._hurry()
 
     def _hurry(self) -> None:
-        if self._patience is not None:
+        # One that is over already, in this very moment, cannot be moved.
+        if self._patience is not None and not self._patience.expired():
             self._patience.reschedule(asyncio.get_running_loop().time())
 
     async def dump(self, berth: Berth) -> bytes | None:
