@@ -76,6 +76,22 @@ Examples:
   cloister validate -e "await get_order(7)" --tools shop --type-check strict
 
 Exit codes: 0 no errors, 2 the command or its input is wrong, 3 errors were found."""
+_MCP = """\
+Be an MCP server on standard input and output: programs instead of tool calls.
+
+A client gets `exec`, `wait` and `search_tools`; what its programs may call are the tools and the MCP servers given
+here. It is the client that starts this command."""
+_MCP_EPILOGUE = """\
+A client goes on with a session under --session, under the environment variable CLOISTER_SESSION, or under
+"cloister/session" in the _meta of its requests; otherwise each connection has a new one. Needs the extra: pip install
+'cloister[mcp]'.
+
+Examples:
+  cloister mcp --tools shop
+  cloister mcp --mcp-config servers.json --session work
+  cloister mcp --mcp-config servers.json --store sqlite:///var/lib/agent/cloister.db --allow-approve
+
+Exit codes: 0 the client has left, 2 the command is wrong, 130 and 143 a signal ended it."""
 _DOCTOR = """\
 Look whether programs can run here, and how well they are sealed.
 
@@ -330,6 +346,7 @@ def _app(wanted: str | None) -> "App":
         usage="Usage: cloister validate [OPTIONS] FILE | -e CODE",
         help_epilogue=_VALIDATE_EPILOGUE,
     )
+    app.command("cloister.cli.mcp:mcp", name="mcp", help=_MCP, help_epilogue=_MCP_EPILOGUE)
     app.command("cloister.cli.doctor:doctor", name="doctor", help=_DOCTOR, help_epilogue=_DOCTOR_EPILOGUE)
     app.command("cloister.cli.replay:replay", name="replay", help=_REPLAY, help_epilogue=_REPLAY_EPILOGUE)
     store = cyclopts.App(name="store", help=_STORE, help_epilogue=_STORE_EPILOGUE)
