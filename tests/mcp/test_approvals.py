@@ -8,9 +8,6 @@ from mcp.types import ElicitRequestParams, ElicitResult
 from tests.mcp.lab import Lab, data, run, text
 
 REFUND = (
-    "print('asking')\nr = 'none'\ntry:\n    r = await refund('A7', 250)\n"
-    "except RuntimeError as e:\n    r = str(e)\nr"
-)
     "print('asking')\nr = 'none'\ntry:\n    r = await refund('A7', 250)\nexcept RuntimeError as e:\n    r = str(e)\nr"
 )
 
