@@ -39,7 +39,7 @@ async def rows() -> AsyncIterator[Row]:
         echo = Path(scratch) / "echo.py"
         echo.write_text(_ECHO)
         async with contextlib.AsyncExitStack() as stack:
-            errors = stack.enter_context(open(os.devnull, "w"))
+            errors = stack.enter_context(open(os.devnull, "w"))  # noqa: SIM115 - the stack closes it
             theirs = await stack.enter_async_context(Client(stdio_client(_server(str(echo)), errlog=errors)))
             ours = await stack.enter_async_context(
                 Client(stdio_client(_server("-m", "cloister.cli", "mcp"), errlog=errors))

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
+from typing import Any, cast
 
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -93,9 +93,8 @@ class Lab:
 
 
 def data(result: CallToolResult) -> dict[str, Any]:
-    found = result.structured_content
-    assert isinstance(found, dict)
-    return found
+    assert isinstance(result.structured_content, dict)
+    return cast("dict[str, Any]", result.structured_content)
 
 
 def text(result: CallToolResult) -> str:
