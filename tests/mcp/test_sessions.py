@@ -3,11 +3,11 @@
 import json
 import signal
 import subprocess
-import sys
 from typing import Any
 
 import pytest
 
+from cloister.cli import main
 from tests.mcp.lab import Lab, data, run
 from tests.mcp.test_approvals import REFUND
 
@@ -94,9 +94,10 @@ def test_only_the_protocol_reaches_the_standard_output_and_nonsense_is_answered(
     assert server.stdin is not None
     call = {"name": "exec", "arguments": {"code": "await get_order('A7')"}}
     server.stdin.write(_messages(*HELLO) + b"no json\n" + b"[" * 100_000 + b"\n")
+    server.stdin.write(b"x" * (17 << 20) + b"\n")
     server.stdin.write(_messages({"id": 2, "method": "tools/call", "params": call}))
     server.stdin.flush()
-    assert _read(server, None)["error"]["code"] == -32700
+    assert sorted(_read(server, None)["error"]["code"] for _ in range(3)) == [-32700, -32700, -32600]
     assert _read(server, 2)["result"]["structuredContent"]["result"] == {"size": 2}
     rest, errors = server.communicate()
     assert all(json.loads(line) for line in rest.splitlines())
@@ -128,22 +129,24 @@ def test_signal_puts_programs_to_sleep_and_ends_the_server(lab: Lab) -> None:
     server.communicate()
 
 
-def _refused(lab: Lab, *words: str) -> str:
-    given = lab.parameters(words)
-    done = subprocess.run(
-        [given.command, *given.args], input=b"", capture_output=True, cwd=lab.place, env=given.env, check=False
-    )
-    assert done.returncode == 2
-    assert done.stdout == b""
-    return done.stderr.decode()
-
-
-def test_what_is_wrong_with_the_command_is_said_on_stderr(lab: Lab) -> None:
-    (lab.place / "broken.json").write_text('{"mcpServers": {\n  "a": {,}}}')
-    (lab.place / "typo.json").write_text(json.dumps({"mcpServers": {"a": {"comand": sys.executable}}}))
-    assert "broken.json, line 2, column" in _refused(lab, "--mcp-config", "broken.json")
-    assert "mcpServers.a" in _refused(lab, "--mcp-config", "typo.json")
-    assert "is not a session id" in _refused(lab, "--session", "a b")
+def test_what_is_wrong_with_the_command_is_said_on_stderr(lab: Lab, capfd: pytest.CaptureFixture[str]) -> None:
+    broken, typo = lab.place / "broken.json", lab.place / "typo.json"
+    broken.write_text('{"mcpServers": {\n  "a": {,}}}')
+    typo.write_text(json.dumps({"mcpServers": {"a": {"comand": "x"}}}))
+    for words, said in (
+        (("--mcp-config", str(broken)), "broken.json, line 2, column"),
+        (("--mcp-config", str(typo)), "mcpServers.a"),
+        (("--mcp-config", str(lab.place / "gone.json")), "No such file"),
+        (("--session", "a b"), "is not a session id"),
+        (("--preamble-tokens", "7"), "at least 128"),
+        (("--deny", "1 +"), "--deny"),
+        (("--secret", "TOKEN"), "--secret takes NAME=TOOL"),
+        (("--memory-mb", "0"), "memory_mb"),
+    ):
+        assert main(["mcp", *words]) == 2
+        output, errors = capfd.readouterr()
+        assert said in errors
+        assert (output, "Traceback" in errors) == ("", False)
 
 
 def test_without_the_sdk_the_command_says_what_to_install(lab: Lab) -> None:

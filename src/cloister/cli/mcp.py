@@ -7,7 +7,7 @@ options, and what they are made into. Nothing but the protocol may reach the sta
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -23,6 +23,7 @@ from cloister.cli.secrets import check_tools, parse_secrets
 from cloister.core.cell import CellLimits
 from cloister.core.errors import InvalidConfig
 from cloister.core.language import Language
+from cloister.ports.secrets import Secret
 from cloister.tools import ToolRegistry
 from cloister.tools.rule import Rule
 
@@ -117,12 +118,26 @@ def mcp(*, options: McpServeOptions = DEFAULT_SERVE, keep: KeepOptions = DEFAULT
             raise
         raise UsageError("cloister mcp needs the MCP SDK", "pip install 'cloister[mcp]'") from None
     keep = KeepOptions(keep.session or os.environ.get(SESSION_VARIABLE) or None, keep.store)
+    offered, granted = _offered(options, keep), _granted(options)
     # Before the tools are imported: they may print.
     wires = Wires()
     _quiet_sdk()
-    offered = _offered(options, keep)
-    run_interruptibly(_serve(_cloister(options, keep), offered, wires, is_kept=keep.is_kept))
+    run_interruptibly(_serve(_cloister(options, keep, granted), offered, wires, is_kept=keep.is_kept))
     return OK
+
+
+@dataclass(frozen=True, slots=True)
+class _Granted:
+    secrets: Mapping[str, Secret]
+    sources: Sequence[object]
+
+
+def _granted(options: McpServeOptions) -> _Granted:
+    """Everything that can be wrong about the command, but for tools, is found here."""
+    options.limits()
+    for rule in options.deny or ():
+        Rule.compile(rule, what="--deny")
+    return _Granted(parse_secrets(options.secret or ()), _sources(options.mcp_config or ()))
 
 
 def _offered(options: McpServeOptions, keep: KeepOptions) -> "McpOptions":
@@ -145,26 +160,22 @@ async def _serve(cloister: "Cloister", offered: "McpOptions", wires: "Wires", *,
         await serve_stdio(server, wires)
 
 
-def _cloister(options: McpServeOptions, keep: KeepOptions) -> "Cloister":
+def _cloister(options: McpServeOptions, keep: KeepOptions, granted: _Granted) -> "Cloister":
     from cloister.app import Cloister
 
-    deny = options.deny or []
-    for rule in deny:
-        Rule.compile(rule, what="--deny")
-    secrets, sources = parse_secrets(options.secret or ()), _sources(options.mcp_config or ())
     # Last, because it runs the user's code.
     tools = ToolRegistry(import_tools(options.tools or ()))
-    if not sources:
+    if not granted.sources:
         # What sources offer is not known yet.
-        check_tools(secrets, tools.names())
+        check_tools(granted.secrets, tools.names())
     return Cloister(
         tools=tools,
-        sources=sources,
+        sources=granted.sources,
         limits=options.limits(),
         type_check=options.type_check,
         require_confinement=options.require_confinement,
-        deny=deny,
-        secrets=secrets,
+        deny=options.deny or (),
+        secrets=granted.secrets,
         cells=CellLimits(cell_wall_ms=options.timeout_ms),
         store=keep.place(),
     )
