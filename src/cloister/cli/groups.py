@@ -6,6 +6,7 @@ without its commands, which keeps a plain `cloister run` quick.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Group:
     commands: Mapping[str, Command]
     examples: tuple[str, ...] = ()
     more: str = ""
+    # What the group does without a command.
+    default: str = ""
 
 
 _SESSION = Group(
@@ -210,7 +213,11 @@ _FILES = Group(
     _STORE,
 )
 _MCP = Group(
-    "MCP servers whose tools programs may call.",
+    """\
+Be an MCP server on standard input and output: programs instead of tool calls.
+
+A client, which starts this command, gets `exec`, `wait` and `search_tools`; what its programs may call are the tools
+given here and those of the MCP servers in the configuration, which the subcommands look after.""",
     {
         "add": Command(
             "mcp_config:add",
@@ -229,7 +236,20 @@ _MCP = Group(
             "Exit codes: 0 all of them work, 1 one does not, 2 the command is wrong.",
         ),
     },
-    ("mcp add git -- mcp-server-git --repository .", "mcp test git"),
+    (
+        "mcp --tools shop",
+        "mcp --mcp-config servers.json --session work",
+        "mcp --store sqlite:///var/lib/agent/cloister.db --allow-approve",
+        "mcp add git -- mcp-server-git --repository .",
+        "mcp test git",
+    ),
+    """\
+A client goes on with a session under --session, under the environment variable CLOISTER_SESSION, or under
+"cloister/session" in the _meta of its requests; otherwise each connection has a new one. Needs the extra: pip install
+'cloister[mcp]'.
+
+Exit codes: 0 the client has left, 2 the command is wrong, 130 and 143 a signal ended it.""",
+    default="mcp:mcp",
 )
 _CONFIG = Group(
     "What commands take for granted here, and why.",
@@ -274,4 +294,7 @@ def add_groups(app: "App", wanted: str | None) -> None:
         made = cyclopts.App(name=name, help=group.help, help_epilogue=epilogue)
         for verb, command in group.commands.items() if wanted in (name, None) else ():
             made.command(f"cloister.cli.{command.target}", name=verb, help=command.help, help_epilogue=command.epilogue)
+        if group.default and wanted in (name, None):
+            module, _, function = group.default.partition(":")
+            made.default(getattr(import_module(f"cloister.cli.{module}"), function))
         app.command(made)

@@ -3,7 +3,7 @@
 What no option says, the configuration does; see `app.config`.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +53,7 @@ class Terms:
         cells: CellLimits | None = None,
         keep: KeepOptions = DEFAULT_KEEP,
         kind: "type[Cloister] | None" = None,
+        sources: Sequence[object] = (),
     ) -> "Cloister":
         """A runtime of its own, to be entered."""
         from cloister.app import Cloister
@@ -60,7 +61,7 @@ class Terms:
         config = self.config
         return (kind or Cloister)(
             tools=self.tools,
-            sources=self.sources(),
+            sources=[*self.sources(), *sources],
             plugins=config.plugins(),
             limits=self.limits,
             type_check=self.type_check,
@@ -130,7 +131,8 @@ def read_job(
     return Job(source, inputs, read_terms(options, calls))
 
 
-def read_terms(options: GrantOptions, calls: CallOptions = DEFAULT_CALLS) -> Terms:
+def read_terms(options: GrantOptions, calls: CallOptions = DEFAULT_CALLS, *, more_sources: bool = False) -> Terms:
+    """With `more_sources` there will be tools that the configuration does not name."""
     config = load_config(options.config)
     limits = options.limits(config)
     deny = [*config.deny(), *(calls.deny or ())]
@@ -139,7 +141,8 @@ def read_terms(options: GrantOptions, calls: CallOptions = DEFAULT_CALLS) -> Ter
     secrets = parse_secrets(calls.secret or ())
     # Last, because it runs the user's code.
     tools = ToolRegistry(_tools(options, config))
-    if not config.servers_or_apis:
+    # What sources offer is not known yet.
+    if not config.servers_or_apis and not more_sources:
         check_tools(secrets, tools.names())
     confined = options.require_confinement
     return Terms(

@@ -244,11 +244,13 @@ class Session(Tooled):
         inputs: Mapping[str, Any] | None = None,
         limits: SessionLimits | Mapping[str, int] | None = None,
         on_output: Listener | None = None,
+        on_begin: Callable[[str], object] | None = None,
     ) -> Observation:
         """Start a cell and observe it for as long as `yield_ms`; then it goes on, and `wait` tells more.
         Cells run one at a time, in order, in the session's namespace. An `isolated` one has a namespace of its own and
         runs beside them. The first line of `code` may be a pragma that says how long to observe and how much to tell.
-        The session's `wall_ms` does not bound it, but the host's `cell_wall_ms` does, or a `wall_ms` among `limits`."""
+        The session's `wall_ms` does not bound it, but the host's `cell_wall_ms` does, or a `wall_ms` among `limits`.
+        `on_begin` is told its id at once, for whoever may be cancelled before this returns."""
         self._check_open()
         terms = observing_terms(code, self.language, yield_ms, max_output_tokens, self._supervisor.limits)
         isolated, enduring = check_switch(isolated, "isolated"), self._enduring
@@ -263,6 +265,8 @@ class Session(Tooled):
         life = self._cells.new(program, bounds, on_output, detached=True, isolated=isolated)
         observe_ms, life.max_output_bytes = terms
         self._cells.admit(life)
+        if on_begin is not None:
+            on_begin(life.id)
         seen = await self._cells.watch.one(life, observe_ms)
         if life.begun is not None and life.result is None:
             # Whoever knows its id can rely on it.
