@@ -93,8 +93,9 @@ class Lab:
 
 
 def data(result: CallToolResult) -> dict[str, Any]:
-    assert isinstance(result.structured_content, dict)
-    return cast("dict[str, Any]", result.structured_content)
+    content: Any = result.structured_content
+    assert isinstance(content, dict)
+    return cast("dict[str, Any]", content)
 
 
 def text(result: CallToolResult) -> str:
