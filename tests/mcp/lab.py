@@ -93,8 +93,9 @@ class Lab:
 
 
 def data(result: CallToolResult) -> dict[str, Any]:
-    assert isinstance(result.structured_content, dict)
-    return cast("dict[str, Any]", result.structured_content)
+    found: object = result.structured_content
+    assert isinstance(found, dict)
+    return cast("dict[str, Any]", found)
 
 
 def text(result: CallToolResult) -> str:
