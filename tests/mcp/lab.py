@@ -93,9 +93,9 @@ class Lab:
 
 
 def data(result: CallToolResult) -> dict[str, Any]:
-    content: Any = result.structured_content
-    assert isinstance(content, dict)
-    return cast("dict[str, Any]", content)
+    found: object = result.structured_content
+    assert isinstance(found, dict)
+    return cast("dict[str, Any]", found)
 
 
 def text(result: CallToolResult) -> str:
