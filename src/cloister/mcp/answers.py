@@ -91,7 +91,11 @@ def how_to_decide(seen: WaitingForApproval, options: McpOptions) -> str:
     if options.allow_approve:
         return f"Ask the user. Pass the decision on with `approve` and approval_id {example!r}; {then}."
     if options.can_be_decided:
-        return f"Ask the user to decide it, with `cloister approvals allow {example}` (or deny); {then}."
+        return (
+            "Nobody can decide it here: the server was started without --allow-approve, and this client cannot ask its "
+            f"user. Tell the user: when this server has ended, `cloister approvals allow {example}` (or deny) decides it, "
+            f"and the program goes on when the session is opened again; {then}."
+        )
     return (
         "Nobody can decide it here: the server was started without --allow-approve and without --store, and this "
         "client cannot ask its user. Tell the user, and end the program with `wait` and terminate."
