@@ -93,8 +93,8 @@ def how_to_decide(seen: WaitingForApproval, options: McpOptions) -> str:
     if options.can_be_decided:
         return (
             "Nobody can decide it here: the server was started without --allow-approve, and this client cannot ask its "
-            f"user. Tell the user: when this server has ended, `cloister approvals allow {example}` (or deny) decides it, and "
-            f"the program goes on when the session is opened again; {then}."
+            f"user. Tell the user: when this server has ended, `cloister approvals allow {example}` (or deny) decides, "
+            f"and the program goes on when the session is opened again; {then}."
         )
     return (
         "Nobody can decide it here: the server was started without --allow-approve and without --store, and this "
