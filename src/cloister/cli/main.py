@@ -14,6 +14,7 @@ from cloister.cli.terminal import forgiving_streams, silence
 if TYPE_CHECKING:
     from cyclopts import App
 
+_CONFIG = "CLOISTER_CONFIG"
 _HELP = "Run programs of AI agents sealed, with the tools you give them."
 _EPILOGUE = """\
 Examples:
@@ -244,6 +245,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     forgiving_streams()
     set_up_logging()
+    named = os.environ.get(_CONFIG)
     try:
         code = _dispatch(list(sys.argv[1:] if tokens is None else tokens))
         sys.stdout.flush()
@@ -260,6 +262,12 @@ def main(tokens: Sequence[str] | None = None) -> int:
     # Containment: whatever a command raises ends here, as words and an exit code.
     except Exception as error:  # noqa: BLE001
         return explain(error)
+    finally:
+        # `--config` is for this command, and not for what its process does next.
+        if named is None:
+            os.environ.pop(_CONFIG, None)
+        else:
+            os.environ[_CONFIG] = named
 
 
 def _dispatch(tokens: list[str]) -> int:
@@ -290,7 +298,7 @@ def _with_config(tokens: list[str]) -> list[str]:
         file = tokens[1] if len(tokens) > 1 else ""
     if not file:
         raise UsageError("--config names no file")
-    os.environ["CLOISTER_CONFIG"] = file
+    os.environ[_CONFIG] = file
     return rest
 
 
