@@ -6,7 +6,6 @@ declarations themselves: a field that is added without a scenario fails there.
 
 import asyncio
 import dataclasses
-import inspect
 from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
@@ -18,6 +17,7 @@ from cloister import (
     CallStatus,
     Capability,
     CapabilityLimits,
+    Cloister,
     InvalidInput,
     InvalidToolName,
     RunResult,
@@ -727,9 +727,15 @@ async def test_limits_of_a_tool_are_those_of_the_tool_that_replaced_it(house: Ho
 
 
 @enforces("Capability.defer_loading")
-def test_what_nobody_enforces_yet_cannot_be_declared() -> None:
-    for declares in (Tool.__init__, Tool.from_schema):
-        assert "defer_loading" not in inspect.signature(declares).parameters
+async def test_deferred_tool_is_not_shown_until_somebody_asks_and_can_be_called(anyio_backend: str) -> None:
+    def later(n: int) -> int:
+        """Comes later."""
+        return n + 1
+
+    async with Cloister(tools=[Tool(later, defer_loading=True)]) as cloister:
+        session = await cloister.open_session()
+        assert "later" not in session.stubs
+        assert (await session.run("await later(1)")).result == 2
 
 
 # -- the table itself -----------------------------------------------------------------------------------------------
