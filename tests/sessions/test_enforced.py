@@ -728,14 +728,14 @@ async def test_limits_of_a_tool_are_those_of_the_tool_that_replaced_it(house: Ho
 
 @enforces("Capability.defer_loading")
 async def test_deferred_tool_is_not_shown_until_somebody_asks_and_can_be_called(anyio_backend: str) -> None:
-    def later(n: int) -> int:
+    def postponed(n: int) -> int:
         """Comes later."""
         return n + 1
 
-    async with Cloister(tools=[Tool(later, defer_loading=True)]) as cloister:
+    async with Cloister(tools=[Tool(postponed, defer_loading=True)]) as cloister:
         session = await cloister.open_session()
-        assert "later" not in session.stubs
-        assert (await session.run("await later(1)")).result == 2
+        assert "postponed" not in session.stubs
+        assert (await session.run("await postponed(1)")).result == 2
 
 
 # -- the table itself -----------------------------------------------------------------------------------------------
