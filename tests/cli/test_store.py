@@ -288,7 +288,7 @@ async def _put_events(store: Store, count: int) -> None:
 @pytest.mark.parametrize("command", ["check", "vacuum", "export", "import"])
 def test_help_has_examples_and_exit_codes(shell: Shell, command: str) -> None:
     done = shell("store", command, "--help")
-    words = " ".join(done.stdout.split())
+    words = " ".join(done.stdout.replace("│", " ").split())
     assert (done.returncode, done.stderr) == (0, "")
     for text in (
         f"cloister store {command}",
