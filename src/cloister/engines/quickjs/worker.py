@@ -297,7 +297,9 @@ class Worker:
             except Stop as stop:
                 report = json.dumps({"stop": stop.code}).encode()
             except GuestCrashed:
-                report = b'{"stop":"ENGINE_CRASHED"}'
+                # A guest that is short of memory may trap before it says so.
+                short = session.guest.memory_bytes > session.memory // 2
+                report = b'{"stop":"MEMORY_EXCEEDED"}' if short else b'{"stop":"ENGINE_CRASHED"}'
             if report.startswith((b'{"stop"', b'{"deadlock"')):
                 peak = session.guest.memory_bytes
                 self._drop()
