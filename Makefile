@@ -6,6 +6,9 @@
 # The first one on PATH starts scripts/setup.py, which then chooses a Python that is new enough.
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do command -v $$p && break; done)
 PYTEST_ARGS ?=
+# One process of tests more than there are cores: many tests wait. WORKERS=0 runs them in one, in their order.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PYTEST = .venv/bin/python -m pytest -n $(WORKERS) --dist loadfile
 ONLY ?=
 
 help: ## Show this list (the default)
@@ -27,10 +30,10 @@ check: setup ## Style, types and room borders: ruff, pyright, import-linter
 	printf '\ncheck passed\n'
 
 test: setup ## The tests, without the slow ones (PYTEST_ARGS="-k gate -x" is passed on)
-	@.venv/bin/python -m pytest -m "not slow" $(PYTEST_ARGS)
+	@$(PYTEST) -m "not slow" $(PYTEST_ARGS)
 
 test-all: setup ## All tests, the slow ones too
-	@.venv/bin/python -m pytest $(PYTEST_ARGS)
+	@$(PYTEST) $(PYTEST_ARGS)
 
 demo: setup ## A short tour in the terminal
 	@.venv/bin/cloister demo

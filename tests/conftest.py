@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.crash.tally import pytest_sessionfinish, pytest_terminal_summary, pytest_testnodedown
 from tests.stores.pg_server import start_pg_server
 
-__all__ = ["start_pg_server"]
+__all__ = ["pytest_sessionfinish", "pytest_terminal_summary", "pytest_testnodedown", "start_pg_server"]
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +25,7 @@ from cloister import (
     Yielded,
 )
 from cloister.cells.tape import Tape
+from tests.processes import children
 
 pytestmark = pytest.mark.anyio
 
@@ -143,7 +143,7 @@ class House:
 
     async def kill_all(self) -> None:
         """Every process of this Cloister, whatever it does; returns when there are living workers again."""
-        ours = children() - self._strangers
+        ours = children(beside=self._strangers)
         assert ours
         for pid in ours:
             kill(pid)
@@ -154,29 +154,6 @@ class House:
             while well < 4:
                 runs = (session.exec(self.programs["quick"], isolated=True) for session in sessions)
                 well = well + 1 if all(isinstance(ran, Completed) for ran in await asyncio.gather(*runs)) else 0
-
-
-def children() -> set[int]:
-    """The processes under this one."""
-    found, left = set[int](), [os.getpid()]
-    while left:
-        pid = left.pop()
-        for listed in Path(f"/proc/{pid}/task").glob("*/children"):
-            try:
-                below = [int(child) for child in listed.read_text().split()]
-            except OSError:
-                continue
-            found.update(filter(alive, below))
-            left += below
-    return found
-
-
-def alive(pid: int) -> bool:
-    """Whether the process still runs; one that only waits to be reaped does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except OSError:
-        return False
 
 
 def kill(pid: int | None) -> None:
@@ -224,7 +201,7 @@ async def house(request: pytest.FixtureRequest) -> AsyncIterator[House]:
     made = House(language, hibernate_after_ms)
     async with made.cloister:
         yield made
-    assert not children() - made._strangers, "a process is left over"  # pyright: ignore[reportPrivateUsage]
+    assert not children(beside=made._strangers), "a process is left over"  # pyright: ignore[reportPrivateUsage]
 
 
 def houses(hibernate_after_ms: int) -> pytest.MarkDecorator:

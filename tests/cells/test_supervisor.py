@@ -1,9 +1,7 @@
 """The supervisor: how many cells there may be, whose turn it is for a worker, what becomes of all when a host stops."""
 
 import asyncio
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +29,7 @@ from cloister import (
 )
 from cloister.engines.monty.seat import Desk
 from cloister.ports.clock import Clock, SystemClock
+from tests.processes import children
 
 pytestmark = pytest.mark.anyio
 
@@ -140,28 +139,6 @@ class House:
         ends = [event for event in self.events if event.kind in ("cell.completed", "cell.terminated")]
         assert len({event.data["cell_id"] for event in ends}) == len(ends), "a cell has ended twice"
         return {event.data["cell_id"]: event.data["state"] for event in ends}
-
-
-def children() -> set[int]:
-    """The processes under this one that still run."""
-    found, left = set[int](), [os.getpid()]
-    while left:
-        pid = left.pop()
-        for listed in Path(f"/proc/{pid}/task").glob("*/children"):
-            try:
-                below = [int(child) for child in listed.read_text().split()]
-            except OSError:
-                continue
-            found.update(child for child in below if _runs(child))
-            left += below
-    return found
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except OSError:
-        return False
 
 
 async def soon(work: Any, seconds: float = 30) -> Any:
@@ -542,7 +519,7 @@ async def test_whatever_cells_do_when_the_host_stops_all_end_all_observers_hear_
     told = {name: await soon(observer) for name, observer in observers.items()}
     # One that was just starting when its cell was ended may take a moment to be gone.
     async with asyncio.timeout(20):
-        while not children() <= strangers:  # noqa: ASYNC110 - no event tells of a process's end
+        while children(beside=strangers):  # noqa: ASYNC110 - no event tells of a process's end
             await asyncio.sleep(0.005)
     assert asyncio.all_tasks() <= tasks_before
     for name, observed in told.items():

@@ -272,7 +272,7 @@ def test_key_in_use_is_not_retired(shell: Shell) -> None:
     assert filed(shell, "snapshot") == [key]
 
 
-@pytest.mark.parametrize("word", ["12", A.hex()])
+@pytest.mark.parametrize("word", ["12", A.hex()], ids=["short", "a key itself"])
 def test_what_is_no_id_is_refused_and_not_repeated(shell: Shell, word: str) -> None:
     done = shell("keys", "retire", word)
     assert (done.returncode, done.stdout) == (2, "")
