@@ -54,7 +54,7 @@ def pick(what: str, part: str, ids: Iterable[str]) -> str:
         return found[0]
     if found:
         raise UsageError(f"{part!r} fits several: {', '.join(found)}", "give more of it")
-    raise UsageError(f"there is no {what} {part!r}", f"there are {', '.join(known)}" if known else "there is none")
+    raise UsageError(f"there is no {what} {part!r}", f"there are {', '.join(known)}" if known else "no cell waits now")
 
 
 # -- looking ---------------------------------------------------------------------------------------------------
