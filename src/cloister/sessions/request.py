@@ -47,6 +47,8 @@ def prepare(
         except UnicodeEncodeError as error:
             message = f"the code has half a character (a lone surrogate) at position {error.start}"
             return ErrorObject(Code.SYNTAX_ERROR, message, "send it as UTF-8")
+    if code.lstrip().startswith("```"):
+        return ErrorObject(Code.SYNTAX_ERROR, "the program stands in a markdown fence", "send it without the ``` lines")
     values: Mapping[str, Json] = {}
     if inputs is not None:
         try:

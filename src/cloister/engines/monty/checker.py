@@ -36,6 +36,8 @@ _MOST_KNOWN = 10_000
 _SHORT = 32 << 10
 _HALT = "__cloister_halt__()\n"
 _AWAITED = re.compile(r"\bawait\s+([A-Za-z_]\w*)\s*\(")
+# How models that have seen other systems reach for a tool: `tools.name`.
+_THROUGH_TOOLS = re.compile(r"tools\.([A-Za-z_]\w{0,99})")
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([\w.]+)", re.MULTILINE)
 _BINDS = re.compile(
     r"^(?:async def|def|class|import|from|with|for|[A-Za-z_][\w, ]{0,200}(?::[^=\n]{0,200})?=[^=])", re.MULTILINE
@@ -66,6 +68,8 @@ class _Finding:
     span: Span
     name: str | None = None
     awaited: bool = False
+    # In `tools.name`, where nothing is called `tools`: the name.
+    member: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,11 @@ def _judge(finding: _Finding, defined: frozenset[str], catalog: Catalog, types: 
     if rule == "unresolved-reference":
         if name in defined or name in catalog.names:
             return None
+        if finding.member is not None:
+            message = f"there is no `tools` in Python, and so no `tools.{finding.member}`"
+            return Diagnostic(
+                Severity.ERROR, Code.UNKNOWN_TOOL, message, _own_name(finding.member, catalog), finding.span
+            )
         if finding.awaited:
             close = faults.did_you_mean(name, catalog.names)
             known = _signature_hint(close, catalog)
@@ -106,7 +115,8 @@ def _judge(finding: _Finding, defined: frozenset[str], catalog: Catalog, types: 
         if root in PYTHON_MODULES or any(full.startswith(f"{root}.") for full in catalog.names):
             return None
         message = f"this Python has no module `{name}`"
-        return Diagnostic(Severity.ERROR, Code.UNSUPPORTED_FEATURE, message, module_hint(name), finding.span)
+        hint = _own_name(root, catalog) if root == "tools" or root in catalog.names else module_hint(name)
+        return Diagnostic(Severity.ERROR, Code.UNSUPPORTED_FEATURE, message, hint, finding.span)
     if types is TypeCheck.OFF:
         return None
     severity = Severity.ERROR if types is TypeCheck.STRICT else Severity.WARNING
@@ -120,6 +130,15 @@ def _signature_hint(close: str | None, catalog: Catalog) -> str:
     name = close.split("`")[1]
     signature = catalog.signatures.get(name)
     return f"{close} {signature}" if signature else close
+
+
+def _own_name(name: str, catalog: Catalog) -> str:
+    """How a tool is called, for somebody who looked for it where it is not."""
+    if name in catalog.names:
+        return f"call it by its own name, without an import: await {catalog.signatures.get(name) or f'{name}(...)'}"
+    how = "a tool is called by its own name, without an import, as in `await name(...)`"
+    close = None if name == "tools" else faults.did_you_mean(name, catalog.names)
+    return f"{how}; {_signature_hint(close, catalog)}" if close else how
 
 
 def _type_hint(message: str, catalog: Catalog) -> str | None:
@@ -160,6 +179,8 @@ class Checker:
         if types is not TypeCheck.OFF:
             return True
         code = program.code
+        if _THROUGH_TOOLS.search(code) and "tools" not in catalog.names:
+            return True
         if "import" in code:
             if any(module.split(".")[0] not in PYTHON_MODULES for module in _IMPORT.findall(code)):
                 return True
@@ -343,7 +364,9 @@ def _read(report: str, code: str, skip: int, inputs: frozenset[str]) -> tuple[_F
         if rule == "unresolved-reference" and name in inputs:
             continue
         awaited = _is_awaited(lines, row, column, end_column)
-        out.append(_Finding(rule, message, Span(row, column, end_row, end_column), name, awaited))
+        through = _THROUGH_TOOLS.match(lines[row - 1], column - 1) if name == "tools" else None
+        member = through[1] if through is not None else None
+        out.append(_Finding(rule, message, Span(row, column, end_row, end_column), name, awaited, member))
         if len(out) == 50:
             break
     return tuple(out)
