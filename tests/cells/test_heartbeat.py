@@ -22,6 +22,7 @@ from cloister import (
     WaitingForApproval,
     Yielded,
 )
+from tests.pulse import lived_s
 
 pytestmark = pytest.mark.anyio
 
@@ -57,11 +58,10 @@ class Heart:
         self._beaten = asyncio.Event()
 
     async def beat(self) -> None:
-        loop = asyncio.get_running_loop()
-        last = loop.time()
+        last = lived_s()
         while True:
             await asyncio.sleep(TICK)
-            now = loop.time()
+            now = lived_s()
             self.gaps.append(now - last)
             last = now
             self._beaten.set()

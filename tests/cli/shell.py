@@ -195,7 +195,7 @@ class Shell:
             env={**self.environment, **(environment or {})},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=110,
         )
 
     @contextmanager

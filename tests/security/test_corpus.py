@@ -8,6 +8,7 @@ import asyncio
 import gc
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -17,7 +18,7 @@ from cloister import Cloister, Code, RunResult, RunStatus, Session, tool
 from cloister.core.codes import status_of
 from tests.security.corpus_python import CORPUS as PYTHON
 from tests.security.corpus_typescript import CORPUS as TYPESCRIPT
-from tests.security.snippet import ANYTHING, BOUNDS, OK, Snippet
+from tests.security.snippet import ANYTHING, BOUNDS, OK, STOPPED, Snippet
 from tests.security.watch import Heartbeat, descendants, few_enough
 
 pytestmark = pytest.mark.anyio
@@ -121,18 +122,29 @@ async def _validated(session: Session, snippet: Snippet) -> tuple[RunResult, flo
 
 async def _attack(cloister: Cloister, language: str, snippet: Snippet) -> None:
     gaps: list[float] = []
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS):
+        last = attempt == ATTEMPTS - 1
         async with await cloister.open_session(
             f"attack-{next(_numbers)}", language=language, limits=snippet.limits
         ) as session:
-            gaps.append(await _attempt(session, snippet))
+            try:
+                gaps.append(await _attempt(session, snippet, may_be_late=not last))
+            except _Slow:
+                # On a busy machine something honest needs longer: it is given more, and must then end as it should.
+                limits = snippet.limits
+                snippet = replace(snippet, limits=replace(limits, wall_ms=4 * limits.wall_ms, cpu_ms=4 * limits.cpu_ms))
+                continue
         if gaps[-1] <= STALL_MS:
             break
-    assert min(gaps) <= STALL_MS, f"the event loop stood still, every time: {gaps} ms"
+    assert gaps and min(gaps) <= STALL_MS, f"the event loop stood still, every time: {gaps} ms"
     assert await few_enough(POOLS, besides=_others), "workers were left behind"
 
 
-async def _attempt(session: Session, snippet: Snippet) -> float:
+class _Slow(Exception):
+    """It ran out of time, and need not have."""
+
+
+async def _attempt(session: Session, snippet: Snippet, *, may_be_late: bool) -> float:
     for code in (KEEP[session.language], *snippet.before):
         prepared = await session.run(code)
         assert prepared.ok, prepared.error
@@ -144,6 +156,8 @@ async def _attempt(session: Session, snippet: Snippet) -> float:
         result = await session.run(snippet.code)
         took_ms = (time.monotonic() - began) * 1000
 
+    if may_be_late and result.error is not None and result.error.code in STOPPED - snippet.allowed:
+        raise _Slow
     _judge(result, snippet)
     late_ms = took_ms - snippet.limits.wall_ms
     assert late_ms <= PROMISED_MS + SLACK_MS, f"ended {late_ms:.0f} ms after its wall time: {_told(result)}"

@@ -18,6 +18,8 @@ BURN = {
     "python": "n = 0\nwhile n < 400_000: n += 1",
     "typescript": "let n = 0;\nwhile (n < 1_500_000) n += 1;",
 }
+# For what must come to its end, on a busy machine too.
+ROOMY = SessionLimits(wall_ms=20_000, cpu_ms=2000, memory_mb=32)
 # Slow to check, not to run: the type checker reads every declaration again for each of them.
 SLOW_TO_CHECK = "b = 1\na = 1\n" + "a:b\n" * 40_000
 
@@ -72,7 +74,7 @@ async def test_checks_at_once_leave_no_timer_that_kills_later(cloister: Cloister
 @pytest.mark.parametrize("language", LANGUAGES)
 async def test_killed_cell_is_not_paid_for_by_all_the_cells_before_it(cloister: Cloister, language: str) -> None:
     """A namespace is rebuilt after a kill; what its cells once cost must not be paid again, kill after kill."""
-    session = await cloister.open_session(language=language)
+    session = await cloister.open_session(language=language, limits=ROOMY)
     spent = 0.0
     for _ in range(30):
         result = await session.run(BURN[language])
@@ -87,7 +89,7 @@ async def test_killed_cell_is_not_paid_for_by_all_the_cells_before_it(cloister: 
 
 async def test_namespace_that_is_too_full_to_be_saved_keeps_what_was_there_before(cloister: Cloister) -> None:
     """It is put to bytes within the same memory; what does not fit is undone, and no more than that."""
-    session = await cloister.open_session()
+    session = await cloister.open_session(limits=ROOMY)
     assert (await session.run("keep = 41")).ok
     full = await session.run("x = {}\nfor _ in range(100_000):\n    x = {'a': x}\n1")
     assert full.status in (RunStatus.OK, RunStatus.RESOURCE_EXHAUSTED), full.error
