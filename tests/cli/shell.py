@@ -9,8 +9,11 @@ import subprocess
 import sysconfig
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
+
+from tests.cli.zygote import Zygote
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "cloister"
 
@@ -169,6 +172,11 @@ class Terminal:
         return bool(chunk)
 
 
+@cache
+def _zygote() -> Zygote:
+    return Zygote()
+
+
 class Shell:
     """Where commands are typed. `here` holds `shop.py` and `bank.py`, modules with tools."""
 
@@ -188,15 +196,8 @@ class Shell:
     def __call__(
         self, *words: str, stdin: str = "", environment: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*words),
-            input=stdin,
-            cwd=self.here,
-            env={**self.environment, **(environment or {})},
-            capture_output=True,
-            text=True,
-            timeout=110,
-        )
+        env = {**self.environment, **(environment or {})}
+        return _zygote().run([*words], cwd=self.here, env=env, stdin=stdin, timeout=110)
 
     @contextmanager
     def terminal(self, *words: str, stdout: int | None = None) -> Generator[Terminal, None, None]:
