@@ -38,7 +38,7 @@ class InputImage:
     extra: Mapping[str, Json] = field(default_factory=_empty)
 
 
-Content: TypeAlias = InputText | InputImage
+ContentPart: TypeAlias = InputText | InputImage
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ Part: TypeAlias = OutputText | Reasoning | ToolCall | FreeformCall
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    content: tuple[Content, ...]
+    content: tuple[ContentPart, ...]
     extra: Mapping[str, Json] = field(default_factory=_empty)
     role: Literal["user"] = field(default="user", init=False)
 
@@ -122,7 +122,7 @@ class ToolResult:
     call_id: str
     # The tool's, for providers that ask for it again.
     name: str
-    content: tuple[Content, ...]
+    content: tuple[ContentPart, ...]
     is_error: bool = False
     extra: Mapping[str, Json] = field(default_factory=_empty)
     role: Literal["tool"] = field(default="tool", init=False)
@@ -204,7 +204,7 @@ def message_from_doc(data: object, where: str = "message") -> Message:
             raise doc.unknown("role", role, ("user", "system", "assistant", "tool"))
 
 
-def content_to_doc(part: Content) -> dict[str, Any]:
+def content_to_doc(part: ContentPart) -> dict[str, Any]:
     match part:
         case InputText():
             return {**part.extra, "type": "input_text", "text": part.text}
@@ -215,7 +215,7 @@ def content_to_doc(part: Content) -> dict[str, Any]:
             assert_never(part)
 
 
-def content_from_doc(data: object, where: str = "content") -> Content:
+def content_from_doc(data: object, where: str = "content") -> ContentPart:
     doc = Doc(data, where)
     match doc.text("type"):
         case "input_text":
@@ -265,6 +265,6 @@ def part_from_doc(data: object, where: str = "part") -> Part:
             raise doc.unknown("type", tag, ("output_text", "reasoning", "tool_call", "freeform_call"))
 
 
-def contents_of(items: tuple[Mapping[str, Any], ...]) -> tuple[Content, ...]:
+def contents_of(items: tuple[Mapping[str, Any], ...]) -> tuple[ContentPart, ...]:
     """The content items of a cell, as what a model may be told."""
     return tuple(content_from_doc(cast("object", item), f"content[{at}]") for at, item in enumerate(items))

@@ -56,6 +56,8 @@ class Asked:
     max_output_tokens: int | None = None
     temperature: float | None = None
     effort: Effort | None = None
+    # How many answers the conversation has had that are not in `messages` any more, because it was compacted.
+    answers_before: int = 0
 
 
 class Model(Protocol):

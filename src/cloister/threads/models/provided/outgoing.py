@@ -1,0 +1,214 @@
+"""What is asked, in the terms of the library that speaks to providers.
+
+Opaque data and signatures go back to the provider that gave them and to no other; reasoning that another provider made
+is left out, because none can check it. A freeform call of another model is told as a call with one argument, `input`.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any, assert_never, cast
+
+from pydantic_ai.messages import (
+    BinaryContent,
+    ImageUrl,
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponsePart,
+    SystemPromptPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.settings import ModelSettings as RequestSettings
+from pydantic_ai.tools import ToolDefinition
+
+from cloister.core.errors import InvalidInput
+from cloister.core.message import (
+    AssistantMessage,
+    ContentPart,
+    FreeformCall,
+    InputImage,
+    InputText,
+    OutputText,
+    Part,
+    Reasoning,
+    SystemMessage,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from cloister.core.offer import FunctionTool
+from cloister.ports.model import Asked
+from cloister.threads.models.settings import ModelSettings
+
+# Anthropic wants to be told; enough for a long program, and within what its models of these years allow.
+_ANTHROPIC_TOKENS = 16_384
+
+
+def messages_of(asked: Asked, settings: ModelSettings, model: Model) -> list[ModelMessage]:
+    made: list[ModelMessage] = []
+    waiting: list[ModelRequestPart] = []
+
+    def flush() -> None:
+        if waiting:
+            made.append(ModelRequest(parts=list(waiting)))
+            waiting.clear()
+
+    for place, message in enumerate(asked.messages):
+        if isinstance(message, AssistantMessage):
+            flush()
+            made.append(_response(message, settings))
+        else:
+            waiting.append(_request_part(message, f"messages[{place}]"))
+    flush()
+    last = made[-1]
+    if asked.instructions and isinstance(last, ModelRequest):
+        last.instructions = asked.instructions
+    elif asked.instructions:
+        made.append(ModelRequest(parts=[], instructions=asked.instructions))
+    if any(isinstance(message, SystemMessage) for message in asked.messages):
+        # In the middle of a conversation not every provider has a place for them.
+        return model.prepare_messages(made, parameters_of(asked))
+    return made
+
+
+def parameters_of(asked: Asked) -> ModelRequestParameters:
+    tools = [
+        ToolDefinition(
+            name=tool.name,
+            description=tool.description or None,
+            parameters_json_schema=cast("dict[str, Any]", json.loads(json.dumps(tool.input_schema))),
+            strict=tool.strict,
+        )
+        for tool in asked.tools
+        if isinstance(tool, FunctionTool)
+    ]
+    return ModelRequestParameters(function_tools=tools, allow_text_output=asked.tool_choice != "required")
+
+
+def settings_of(asked: Asked, settings: ModelSettings) -> RequestSettings:
+    made: dict[str, Any] = {}
+    tokens = asked.max_output_tokens or settings.max_output_tokens
+    if tokens is None and settings.provider == "anthropic":
+        tokens = _ANTHROPIC_TOKENS
+    if tokens is not None:
+        made["max_tokens"] = tokens
+    if asked.temperature is not None:
+        made["temperature"] = asked.temperature
+    if asked.effort is not None:
+        made["thinking"] = asked.effort
+    if asked.tools and asked.tool_choice != "auto":
+        made["tool_choice"] = asked.tool_choice
+    if settings.cache:
+        made["cache"] = True
+    if settings.provider == "openai" and settings.wire == "responses":
+        # A thread is kept by us: the provider need not.
+        made["openai_store"] = False
+        if settings.reasoning_summary is not None:
+            made["openai_reasoning_summary"] = settings.reasoning_summary
+    return cast("RequestSettings", made)
+
+
+def _request_part(message: UserMessage | SystemMessage | ToolResult, where: str) -> ModelRequestPart:
+    match message:
+        case UserMessage():
+            return UserPromptPart(content=[_content(part, where) for part in message.content])
+        case SystemMessage():
+            return SystemPromptPart(content=message.text)
+        case ToolResult():
+            content: Any = [_content(part, where) for part in message.content]
+            if all(isinstance(part, InputText) for part in message.content):
+                content = "\n".join(part.text for part in message.content if isinstance(part, InputText))
+            return ToolReturnPart(
+                tool_name=message.name,
+                content=content,
+                tool_call_id=message.call_id,
+                outcome="failed" if message.is_error else "success",
+            )
+        case _:
+            assert_never(message)
+
+
+def _content(part: ContentPart, where: str) -> UserContent:
+    match part:
+        case InputText():
+            return part.text
+        case InputImage():
+            detail = {"detail": part.detail} if part.detail is not None else None
+            if not part.image_url.startswith("data:"):
+                return ImageUrl(url=part.image_url, vendor_metadata=detail)
+            head, comma, data = part.image_url.partition(",")
+            media, semicolon, coding = head.removeprefix("data:").partition(";")
+            if not comma or not semicolon or coding != "base64":
+                raise InvalidInput(f"{where}: an image is written data:image/…;base64,…")
+            try:
+                return BinaryContent(
+                    data=base64.b64decode(data, validate=True), media_type=media, vendor_metadata=detail
+                )
+            except binascii.Error:
+                raise InvalidInput(f"{where}: the data of an image is not base64") from None
+        case _:
+            assert_never(part)
+
+
+def _response(message: AssistantMessage, settings: ModelSettings) -> ModelResponse:
+    own = message.provider == settings.identity
+    parts = [made for part in message.parts if (made := _response_part(part, own, settings)) is not None]
+    opaque: Mapping[str, Any] = message.opaque if own else {}
+    return ModelResponse(
+        parts=parts,
+        provider_name=_text(opaque, "provider_name"),
+        provider_url=_text(opaque, "provider_url"),
+        canonical_system=_text(opaque, "canonical_system"),
+        provider_response_id=_text(opaque, "response_id"),
+        provider_details=_details(opaque),
+    )
+
+
+def _response_part(part: Part, own: bool, settings: ModelSettings) -> ModelResponsePart | None:
+    opaque: Mapping[str, Any] = part.opaque if own else {}
+    told: dict[str, Any] = {
+        "id": _text(opaque, "id"),
+        "provider_name": _text(opaque, "provider_name"),
+        "provider_details": _details(opaque),
+    }
+    match part:
+        case OutputText():
+            return TextPart(content=part.text, **told) if part.text else None
+        case Reasoning():
+            return ThinkingPart(content=part.text, signature=part.signature, **told) if own else None
+        case ToolCall():
+            return ToolCallPart(tool_name=part.name, args=_arguments(part, settings), tool_call_id=part.id, **told)
+        case FreeformCall():
+            return ToolCallPart(tool_name=part.name, args={"input": part.input}, tool_call_id=part.id, **told)
+        case _:
+            assert_never(part)
+
+
+def _arguments(call: ToolCall, settings: ModelSettings) -> str | dict[str, Any]:
+    """As they were written. Where the provider wants an object, and there is none, what was written goes in one."""
+    if settings.provider != "anthropic":
+        return call.arguments
+    try:
+        made: Any = json.loads(call.arguments) if call.arguments.strip() else {}
+    except (ValueError, RecursionError):
+        made = None
+    return cast("dict[str, Any]", made) if isinstance(made, dict) else {"unreadable_arguments": call.arguments}
+
+
+def _text(opaque: Mapping[str, Any], name: str) -> str | None:
+    value = opaque.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _details(opaque: Mapping[str, Any]) -> dict[str, Any] | None:
+    value = opaque.get("details")
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
