@@ -7,7 +7,7 @@ answer has been handed out. Nobody else retries or times out: the SDKs and the H
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -110,14 +110,15 @@ class ProvidedModel:
                 key, headers = find_key(self.settings, self._environment), find_headers(self.settings)
             except CloisterError as error:
                 return await pieces.put(error)
-            async for piece in exchange.carry_out(asked, key, headers, attempt, watch.heard):
-                if isinstance(piece, Failure):
-                    failure = piece
-                    break
-                watch.rest()
-                await pieces.put(piece)
-                watch.heard()
-                seen = True
+            async with aclosing(exchange.carry_out(asked, key, headers, attempt, watch.heard)) as coming:
+                async for piece in coming:
+                    if isinstance(piece, Failure):
+                        failure = piece
+                        break
+                    watch.rest()
+                    await pieces.put(piece)
+                    watch.heard()
+                    seen = True
             watch.rest()
             if failure is None:
                 return None

@@ -17,7 +17,7 @@ An answer also takes delay_ms, pieces (how many it comes in), piece_delay_ms, us
 """
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
@@ -39,9 +39,9 @@ ERRORS = (
     "answer_invalid",
     "provider_unavailable",
 )
-_ANSWER = (
-    "when expect reasoning text exec language wait calls error delay_ms pieces piece_delay_ms usage finish"
-).split()
+_ANSWER: tuple[str, ...] = tuple(
+    "when expect reasoning text exec language wait calls error delay_ms pieces piece_delay_ms usage finish".split()
+)
 _MOST_ANSWERS = 10_000
 _MOST_CALLS = 128
 _DAY_MS = 86_400_000
@@ -255,7 +255,8 @@ def _usage(node: Node | None) -> Usage:
     if node is None:
         return Usage()
     counts = [one.name for one in fields(Usage) if one.name not in ("extra", "requests")]
-    return Usage(**{name: _number(part, 0, 0, 1 << 40) for name, part in _names(node, counts).items()})
+    said: dict[str, Any] = {name: _number(part, 0, 0, 1 << 40) for name, part in _names(node, counts).items()}
+    return Usage(**said)
 
 
 def _finish(node: Node) -> FinishReason:
@@ -275,7 +276,7 @@ def _capabilities(node: Node | None) -> ModelCapabilities:
     return ModelCapabilities(**flags)
 
 
-def _names(node: Node, known: "list[str] | tuple[str, ...]") -> dict[str, Node]:
+def _names(node: Node, known: Sequence[str]) -> dict[str, Node]:
     if not isinstance(node.value, dict):
         raise node.wrong(f"has names with values, and is not {node.kind()}", f"there are {', '.join(known)}")
     for name, part in node.value.items():
