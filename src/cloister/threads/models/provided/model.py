@@ -103,13 +103,13 @@ class ProvidedModel:
         attempt = 0
         while True:
             attempt += 1
-            watch.heard()
             failure: Failure | None = None
             try:
                 exchange = await self._open()
                 key, headers = find_key(self.settings, self._environment), find_headers(self.settings)
             except CloisterError as error:
                 return await pieces.put(error)
+            watch.heard()
             async with aclosing(exchange.carry_out(asked, key, headers, attempt, watch.heard)) as coming:
                 async for piece in coming:
                     if isinstance(piece, Failure):

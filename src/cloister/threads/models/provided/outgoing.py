@@ -65,9 +65,9 @@ def messages_of(asked: Asked, settings: ModelSettings, model: Model) -> list[Mod
     for place, message in enumerate(asked.messages):
         if isinstance(message, AssistantMessage):
             flush()
-            made.append(_response(message, settings))
+            made.append(_response(message, settings, model))
         else:
-            waiting.append(_request_part(message, f"messages[{place}]"))
+            waiting.append(_request_part(message, settings, f"messages[{place}]"))
     flush()
     last = made[-1]
     if asked.instructions and isinstance(last, ModelRequest):
@@ -117,7 +117,9 @@ def settings_of(asked: Asked, settings: ModelSettings) -> RequestSettings:
     return cast("RequestSettings", made)
 
 
-def _request_part(message: UserMessage | SystemMessage | ToolResult, where: str) -> ModelRequestPart:
+def _request_part(
+    message: UserMessage | SystemMessage | ToolResult, settings: ModelSettings, where: str
+) -> ModelRequestPart:
     match message:
         case UserMessage():
             return UserPromptPart(content=[_content(part, where) for part in message.content])
@@ -127,12 +129,10 @@ def _request_part(message: UserMessage | SystemMessage | ToolResult, where: str)
             content: Any = [_content(part, where) for part in message.content]
             if all(isinstance(part, InputText) for part in message.content):
                 content = "\n".join(part.text for part in message.content if isinstance(part, InputText))
-            return ToolReturnPart(
-                tool_name=message.name,
-                content=content,
-                tool_call_id=message.call_id,
-                outcome="failed" if message.is_error else "success",
-            )
+            # OpenAI has no word for it: there the text is all that says so, and it goes out as it is.
+            has_failed = message.is_error and settings.provider == "anthropic"
+            outcome = "failed" if has_failed else "success"
+            return ToolReturnPart(message.name, content, message.call_id, outcome=outcome)
         case _:
             assert_never(message)
 
@@ -159,9 +159,12 @@ def _content(part: ContentPart, where: str) -> UserContent:
             assert_never(part)
 
 
-def _response(message: AssistantMessage, settings: ModelSettings) -> ModelResponse:
+def _response(message: AssistantMessage, settings: ModelSettings, model: Model) -> ModelResponse:
     own = message.provider == settings.identity
-    parts = [made for part in message.parts if (made := _response_part(part, own, settings)) is not None]
+    found = message.parts
+    if not own or not _takes_reasoning(settings, model):
+        found = tuple(part for part in found if not isinstance(part, Reasoning))
+    parts = [made for part in found if (made := _response_part(part, own, settings)) is not None]
     opaque: Mapping[str, Any] = message.opaque if own else {}
     return ModelResponse(
         parts=parts,
@@ -171,6 +174,14 @@ def _response(message: AssistantMessage, settings: ModelSettings) -> ModelRespon
         provider_response_id=_text(opaque, "response_id"),
         provider_details=_details(opaque),
     )
+
+
+def _takes_reasoning(settings: ModelSettings, model: Model) -> bool:
+    """By Responses it goes back sealed, to models that seal it. Others would be told it as if they had said it."""
+    if settings.provider == "openai" and settings.wire == "responses":
+        profile = cast("Mapping[str, Any]", model.profile)
+        return bool(profile.get("openai_supports_encrypted_reasoning_content"))
+    return True
 
 
 def _response_part(part: Part, own: bool, settings: ModelSettings) -> ModelResponsePart | None:
@@ -184,7 +195,7 @@ def _response_part(part: Part, own: bool, settings: ModelSettings) -> ModelRespo
         case OutputText():
             return TextPart(content=part.text, **told) if part.text else None
         case Reasoning():
-            return ThinkingPart(content=part.text, signature=part.signature, **told) if own else None
+            return ThinkingPart(content=part.text, signature=part.signature, **told)
         case ToolCall():
             return ToolCallPart(tool_name=part.name, args=_arguments(part, settings), tool_call_id=part.id, **told)
         case FreeformCall():
