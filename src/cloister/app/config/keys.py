@@ -1,8 +1,7 @@
 """The keys of a configuration: what each is called, what kind of value it has, and what it is if nobody says so.
 
 A key is a dotted path. The tables `mcp`, `models`, `openapi`, `plugins` and `approvals` have names of the user's below
-them; one
-of those is a value as a whole.
+them; one of those is a value as a whole.
 """
 
 import difflib

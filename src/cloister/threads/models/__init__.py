@@ -9,7 +9,7 @@ Importing this imports no SDK: that takes a second, and is paid by the first req
 """
 
 from cloister.threads.models.registry import ModelEntry, ModelRegistry
-from cloister.threads.models.scripted import Script, ScriptedModel, read_script
+from cloister.threads.models.scripted import Script, ScriptedModel, parse_script, read_script
 from cloister.threads.models.settings import ModelSettings
 from cloister.threads.models.table import read_model_table
 
@@ -19,6 +19,7 @@ __all__ = [
     "ModelSettings",
     "Script",
     "ScriptedModel",
+    "parse_script",
     "read_model_table",
     "read_script",
 ]

@@ -1,6 +1,7 @@
 """Anthropic's messages."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from tests.threads.models.wire.chat import Event
@@ -46,7 +47,7 @@ def events(reply: Reply, model: str, number: int) -> list[Event]:
     def say(kind: str, **more: Any) -> None:
         made.append((kind, {"type": kind, **more}))
 
-    done = whole(Reply(**{**reply.__dict__, "calls": [(name, "{}") for name, _ in reply.calls]}), model, number)
+    done = whole(replace(reply, calls=[(name, "{}") for name, _ in reply.calls]), model, number)
     say("message_start", message={**done, "content": [], "stop_reason": None})
     say("ping")
     for at, block in enumerate(done["content"]):

@@ -18,7 +18,7 @@ def _items(reply: Reply, number: int) -> list[dict[str, Any]]:
             }
         )
     if reply.text:
-        part = {"type": "output_text", "text": reply.text, "annotations": []}
+        part: dict[str, Any] = {"type": "output_text", "text": reply.text, "annotations": []}
         items.append(
             {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed", "content": [part]}
         )
@@ -66,16 +66,18 @@ def events(reply: Reply, model: str, number: int) -> list[Event]:
         match item["type"]:
             case "reasoning":
                 empty = {"type": "summary_text", "text": ""}
-                say("response.output_item.added", output_index=at, item={**item, "summary": [], "encrypted_content": ""})
+                say(
+                    "response.output_item.added", output_index=at, item={**item, "summary": [], "encrypted_content": ""}
+                )
                 say("response.reasoning_summary_part.added", **about, summary_index=0, part=empty)
                 for text in split(reply.reasoning, reply.pieces):
                     say("response.reasoning_summary_text.delta", **about, summary_index=0, delta=text)
                 say("response.reasoning_summary_text.done", **about, summary_index=0, text=reply.reasoning)
                 say("response.reasoning_summary_part.done", **about, summary_index=0, part=item["summary"][0])
             case "message":
-                begun = {**item, "status": "in_progress", "content": []}
+                begun: dict[str, Any] = {**item, "status": "in_progress", "content": []}
                 say("response.output_item.added", output_index=at, item=begun)
-                part = {"type": "output_text", "text": "", "annotations": []}
+                part: dict[str, Any] = {"type": "output_text", "text": "", "annotations": []}
                 say("response.content_part.added", **about, content_index=0, part=part)
                 for text in split(reply.text, reply.pieces):
                     say("response.output_text.delta", **about, content_index=0, delta=text, logprobs=[])

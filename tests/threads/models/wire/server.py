@@ -178,8 +178,10 @@ async def _event(writer: asyncio.StreamWriter, name: str | None, data: dict[str,
 
 
 async def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
-    writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
-    await writer.drain()
+    # An empty one would be the end.
+    if data:
+        writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        await writer.drain()
 
 
 __all__ = ["WIRES", "Fails", "Heard", "ModelServer", "Raw", "Reply"]

@@ -72,11 +72,14 @@ class Gathering:
         """Raises `ModelFailed` for one that was cut off, `AnswerTooLarge` and `AnswerInvalid`."""
         details = response.provider_details or {}
         raw = details.get("finish_reason")
-        if response.finish_reason is None and raw is None:
+        # The library takes a stream of chat completions that just ends for one that was stopped.
+        said = response.finish_reason if response.finish_reason != "stop" or not self._settings.stream else None
+        if said is None and raw is None:
             raise ModelFailed(
                 f"{self._settings.name}: the answer was cut off: it ended without saying why",
                 provider=self._settings.identity,
                 model=self._settings.name,
+                hint="a server that never says why needs stream = false" if self._settings.base_url else None,
             )
         self._bytes = 0
         opaque_left = [self._limits.max_opaque_bytes]
