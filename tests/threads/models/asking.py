@@ -31,7 +31,7 @@ class HandClock:
         return self.now
 
     async def sleep(self, seconds: float) -> None:
-        waking = asyncio.get_running_loop().create_future()
+        waking: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sleeping.append((self.now + seconds, waking))
         await waking
 

@@ -82,7 +82,8 @@ async def test_conversation_streams_and_goes_back_as_it_came(wire: str, monkeypa
         assert "".join(said) == (part.arguments if isinstance(part, ToolCall) else getattr(part, "text", None))
         assert len(said) >= 2
     named = {(one.index, one.id, one.name) for one in pieces if isinstance(one, CallDelta)}
-    assert named == {(2, calls[0].id, "exec"), (3, calls[1].id, "exec")}  # pyright: ignore[reportAttributeAccessIssue]
+    ids = [call.id for call in answer.message.calls]
+    assert named == {(2, ids[0], "exec"), (3, ids[1], "exec")}
     assert [type(part) for part in whole.message.parts] == [type(part) for part in answer.message.parts]
     assert whole.message.text == answer.message.text
 
