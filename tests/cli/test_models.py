@@ -3,6 +3,8 @@
 import pytest
 
 from tests.cli.typing import Typist
+from tests.threads.models.wire.aside import model_server
+from tests.threads.models.wire.server import Fails, Reply
 
 
 def test_models_are_listed_with_what_is_missing_and_asked_a_question(
@@ -45,3 +47,27 @@ def test_models_are_listed_with_what_is_missing_and_asked_a_question(
     refused = typed("models list")
     assert refused.code == 2
     assert "cloister.toml:3: models.fast.modle: is not known" in refused.err
+
+
+def test_model_of_a_provider_is_asked_over_the_wire(typed: Typist, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEWAY_KEY", "sk-hunter2")
+    with model_server([Reply(text="ready"), Fails(401, "bad key sk-hunter2")]) as server:
+        typed.write(
+            "cloister.toml",
+            f"""
+            [models.there]
+            provider = "openai"
+            wire = "chat"
+            model = "small"
+            base_url = "http://127.0.0.1:{server.port}/v1"
+            api_key_env = "GATEWAY_KEY"
+            prices = {{ input = 1, output = 2 }}
+            """,
+        )
+        told = typed("models test --json").json["models"][0]
+        assert (told["answer"], told["cost"]) == ("ready", {"amount": "0.000034", "currency": "USD"})
+        assert server.heard[0].headers["authorization"] == "Bearer sk-hunter2"
+        refused = typed("models test there")
+        assert refused.code == 1
+        assert "HTTP 401: bad key [secret]" in refused.err
+        assert "is the key in GATEWAY_KEY right?" in refused.err

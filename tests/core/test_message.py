@@ -125,7 +125,8 @@ def test_offers_come_back_and_refuse_names_that_no_provider_takes() -> None:
         FreeformTool("exec"),
     ):
         assert offer_from_doc(json.loads(json.dumps(offer_to_doc(tool)))) == tool
-    for name in ("", "a b", "x" * 65, "ä"):
+    assert FunctionTool("shop::refund").name == "shop::refund"
+    for name in ("", "a b", "x" * 65, "ä", "a:b", "a::b::c", "::a", "a::"):
         with pytest.raises(InvalidToolName):
             FreeformTool(name)
     with pytest.raises(InvalidInput, match="'f' is that of an object"):

@@ -12,8 +12,8 @@ from cloister.core.doc import Doc
 from cloister.core.errors import InvalidInput, InvalidToolName
 from cloister.core.value import Json
 
-# What every provider accepts.
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+# What every provider accepts, but for the colons of a namespace: where they are refused, they are put differently.
+_NAME = re.compile(r"(?=.{1,64}\Z)[a-zA-Z0-9_-]+(?:::[a-zA-Z0-9_-]+)?")
 GrammarSyntax: TypeAlias = Literal["lark", "regex"]
 
 
@@ -29,7 +29,7 @@ def _check_name(name: str) -> None:
     if _NAME.fullmatch(name) is None:
         raise InvalidToolName(
             f"{name[:100]!r} cannot be offered to a model",
-            hint="use 1 to 64 letters, digits, underscores and hyphens",
+            hint="use 1 to 64 letters, digits, underscores and hyphens; NAMESPACE::NAME is one name",
         )
 
 

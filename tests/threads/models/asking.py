@@ -39,6 +39,7 @@ class HandClock:
         """To each moment at which somebody wakes, in order."""
         until = self.now + seconds
         while True:
+            # Whoever was cancelled sleeps no more.
             due = sorted(at for at, waking in self._sleeping if not waking.done() and at <= until)
             if not due:
                 break
@@ -46,7 +47,9 @@ class HandClock:
             for at, waking in self._sleeping:
                 if at <= self.now and not waking.done():
                     waking.set_result(None)
-            self._sleeping = [one for one in self._sleeping if not one[1].done()]
+            awake = [one for one in self._sleeping if one[1].done()]
+            for one in awake:
+                self._sleeping.remove(one)
             # Those who woke may go to sleep again before `until`.
             for _ in range(5):
                 await asyncio.sleep(0)

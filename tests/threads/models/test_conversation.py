@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cloister.core.answer import CallDelta, FinishReason, ReasoningDelta, TextDelta, answer_from_doc, answer_to_doc
+from cloister.core.errors import InvalidInput
 from cloister.core.message import (
     AssistantMessage,
     FreeformCall,
@@ -19,8 +20,10 @@ from cloister.core.message import (
     SystemMessage,
     ToolCall,
     ToolResult,
+    UserMessage,
     user_text,
 )
+from cloister.core.offer import FunctionTool
 from cloister.core.usage import Cost, Prices, Usage
 from tests.threads.models.asking import ASKED, KEY, answer_in, model_at, pieces_of
 from tests.threads.models.wire.server import WIRES, ModelServer, Reply
@@ -139,20 +142,34 @@ async def test_another_provider_s_reasoning_and_ids_stay_with_us(wire: str) -> N
         (
             Reasoning("SECRET THOUGHT", "SEALED", {"id": "OPAQUE"}),
             OutputText("Let me see.", {"id": "OPAQUE"}),
+            ToolCall("c3", "shop::refund", '{"amount": 5}'),
             ToolCall("c1", "exec", "this is no JSON", {"id": "OPAQUE"}),
             FreeformCall("c2", "shell", "ls"),
         ),
         provider="another",
         opaque={"response_id": "OPAQUE"},
     )
-    results = [ToolResult("c1", "exec", (InputText("what?"),)), ToolResult("c2", "shell", (InputText("a.txt"),))]
-    messages = (user_text("hi"), theirs, *results, SystemMessage("The time is up."))
-    async with ModelServer([Reply(text="Fine.")]) as server, model_at(server, wire, model="gpt-5") as model:
-        await pieces_of(model, replace(ASKED, messages=messages, temperature=None, tool_choice="none"))
+    picture = InputImage("https://example.com/picture")
+    results = [
+        ToolResult("c1", "exec", (InputText("what?"), picture)),
+        ToolResult("c2", "shell", (InputText("a.txt"),)),
+        ToolResult("c3", "shop::refund", (InputText("paid"),)),
+    ]
+    hello = UserMessage((InputText("hi"), picture))
+    messages = (hello, theirs, *results, SystemMessage("The time is up."))
+    tools = (*ASKED.tools, FunctionTool("shop::refund"))
+    again = Reply(calls=[("shop__refund", "{}"), ("made_up", "{}")])
+    async with ModelServer([again]) as server, model_at(server, wire, model="gpt-5") as model:
+        answer = answer_in(await pieces_of(model, replace(ASKED, messages=messages, tools=tools)))
+        both = (*tools, FunctionTool("shop__refund"))
+        with pytest.raises(InvalidInput, match="there cannot tell 'shop::refund' from 'shop__refund'"):
+            await pieces_of(model, replace(ASKED, tools=both))
+    assert [call.name for call in answer.message.calls] == ["shop::refund", "made_up"]
+    assert "::" not in json.dumps(server.heard[0].body)
     sent = json.dumps(server.heard[0].body)
     for hidden in ("SECRET THOUGHT", "SEALED", "OPAQUE"):
         assert hidden not in sent
-    for told in ("Let me see.", "this is no JSON", "a.txt", "The time is up."):
+    for told in ("Let me see.", "this is no JSON", "a.txt", "The time is up.", "https://example.com/picture"):
         assert told in sent
 
 

@@ -114,6 +114,14 @@ async def test_names_lead_to_models_and_say_what_is_missing(tmp_path: Path, monk
         with pytest.raises(ProviderUnavailable) as unavailable:
             await pieces_of(models.get("openai:gpt-5"), ASKED)
         assert unavailable.value.hint == "pip install 'cloister[models]'"
+    # Where somebody else says which.
+    names = ("openai:gpt-5", "scripted:demo.yaml")
+    async with ModelRegistry([fast], allowed=names, environment=_ENVIRONMENT, base=tmp_path) as models:
+        assert [models.get(name).name for name in names] == list(names)
+        assert [entry.name for entry in models.entries()] == ["fast", *names]
+        for name in ("openai:gpt-6", "scripted:/etc/passwd", "mistral:x"):
+            with pytest.raises(InvalidInput, match="there is no model"):
+                models.get(name)
     with pytest.raises(InvalidInput, match="two models with the name 'fast'"):
         ModelRegistry([fast], given={"fast": script})
 

@@ -49,15 +49,18 @@ class ModelRegistry:
         configured: Iterable[ModelSettings] = (),
         *,
         given: Mapping[str, Model] | None = None,
+        allowed: Iterable[str] | None = None,
         environment: Mapping[str, str] | None = None,
         clock: Clock | None = None,
         chance: Callable[[], float] = random.random,
         base: Path | None = None,
     ) -> None:
-        """`given` are models made in code, by the names they are asked for; a relative path of a script is looked for
-        from `base`. `chance` spreads out the waits before a request is sent again."""
+        """`given` are models made in code, by the names they are asked for. Where others say which model, `allowed`
+        has the names such as `openai:NAME` that they may say; None for all, files of scripts included. A relative path
+        of a script is looked for from `base`. `chance` spreads out the waits before a request is sent again."""
         self._configured = {one.name: one for one in configured}
         self._given = dict(given or {})
+        self._allowed = None if allowed is None else tuple(allowed)
         self._environment = os.environ if environment is None else environment
         self._clock = clock or SystemClock()
         self._chance = chance
@@ -92,6 +95,8 @@ class ModelRegistry:
         """What can be asked for here: those of the host and of the configuration, then whole providers."""
         found = [ModelEntry(name, model.provider, name) for name, model in self._given.items()]
         found += [self._entry(one, one.model) for one in self._configured.values()]
+        if self._allowed is not None:
+            return found + [self._named(name) for name in self._allowed]
         for provider in HOMES:
             settings = ModelSettings(name=f"{provider}:NAME", provider=provider, model="NAME")  # pyright: ignore[reportArgumentType]
             found.append(self._entry(settings, "NAME"))
@@ -106,11 +111,17 @@ class ModelRegistry:
             return ModelEntry(settings.name, settings.identity, model, settings.base_url, error.message)
         return ModelEntry(settings.name, settings.identity, model, settings.base_url)
 
+    def _named(self, name: str) -> ModelEntry:
+        model = self._make(name)
+        if isinstance(model, ProvidedModel):
+            return self._entry(model.settings, model.settings.model)
+        return ModelEntry(name, model.provider, name.partition(":")[2])
+
     def _make(self, name: str) -> Model:
         if name in self._configured:
             return self._provided(self._configured[name])
         kind, colon, rest = name.partition(":")
-        if not colon:
+        if not colon or (self._allowed is not None and name not in self._allowed):
             raise InvalidInput(f"there is no model {name[:100]!r}", hint=self._hint(name))
         match kind:
             case "anthropic":
@@ -133,8 +144,7 @@ class ModelRegistry:
         return model
 
     def _hint(self, name: str) -> str:
-        names = [*self._given, *self._configured]
-        near = difflib.get_close_matches(name, [*names, *(f"{way.partition(':')[0]}:" for way in _WAYS)], n=1)
-        if near and near[0] in names:
-            return f"did you mean {near[0]!r}?"
-        return f"there are {', '.join([*names, *_WAYS])}"
+        names = [*self._given, *self._configured, *(self._allowed or ())]
+        near = difflib.get_close_matches(name, names, n=1)
+        ways = _WAYS if self._allowed is None else ()
+        return f"did you mean {near[0]!r}?" if near else f"there are {', '.join([*names, *ways]) or 'none'}"

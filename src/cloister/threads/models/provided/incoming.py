@@ -41,8 +41,10 @@ _MOST_NAME = 256
 class Gathering:
     """One answer on its way."""
 
-    def __init__(self, settings: ModelSettings) -> None:
+    def __init__(self, settings: ModelSettings, names: Mapping[str, str]) -> None:
+        """`names`: what was offered, by its name on the wire."""
         self._settings = settings
+        self._names = names
         self._limits = settings.limits
         self._bytes = 0
         # By part: id and name of a call.
@@ -187,7 +189,7 @@ class Gathering:
         most = _MOST_ID if what == "id" else _MOST_NAME
         if not isinstance(text, str) or not text or len(text) > most or not text.isprintable():
             raise self._invalid(f"a call whose {what} is no {what}")
-        return text
+        return self._names.get(text, text) if what == "name" else text
 
     def _text(self, text: object) -> str:
         if not isinstance(text, str):

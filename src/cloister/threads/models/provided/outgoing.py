@@ -53,6 +53,24 @@ from cloister.threads.models.settings import ModelSettings
 _ANTHROPIC_TOKENS = 16_384
 
 
+def wire_name(name: str) -> str:
+    """Providers take no colons: `shop::refund` is `shop__refund` to them."""
+    return name.replace("::", "__")
+
+
+def wire_names(asked: Asked, settings: ModelSettings) -> dict[str, str]:
+    """What was offered, by its name on the wire. Raises `InvalidInput`."""
+    made: dict[str, str] = {}
+    for tool in asked.tools:
+        other = made.setdefault(wire_name(tool.name), tool.name)
+        if other != tool.name:
+            raise InvalidInput(
+                f"{settings.name} cannot tell {other!r} from {tool.name!r}: both are {wire_name(tool.name)!r} to it",
+                hint="rename one of them",
+            )
+    return made
+
+
 def messages_of(asked: Asked, settings: ModelSettings, model: Model) -> list[ModelMessage]:
     made: list[ModelMessage] = []
     waiting: list[ModelRequestPart] = []
@@ -83,7 +101,7 @@ def messages_of(asked: Asked, settings: ModelSettings, model: Model) -> list[Mod
 def parameters_of(asked: Asked) -> ModelRequestParameters:
     tools = [
         ToolDefinition(
-            name=tool.name,
+            name=wire_name(tool.name),
             description=tool.description or None,
             parameters_json_schema=cast("dict[str, Any]", json.loads(json.dumps(tool.input_schema))),
             strict=tool.strict,
@@ -132,7 +150,7 @@ def _request_part(
             # OpenAI has no word for it: there the text is all that says so, and it goes out as it is.
             has_failed = message.is_error and settings.provider == "anthropic"
             outcome = "failed" if has_failed else "success"
-            return ToolReturnPart(message.name, content, message.call_id, outcome=outcome)
+            return ToolReturnPart(wire_name(message.name), content, message.call_id, outcome=outcome)
         case _:
             assert_never(message)
 
@@ -197,9 +215,11 @@ def _response_part(part: Part, own: bool, settings: ModelSettings) -> ModelRespo
         case Reasoning():
             return ThinkingPart(content=part.text, signature=part.signature, **told)
         case ToolCall():
-            return ToolCallPart(tool_name=part.name, args=_arguments(part, settings), tool_call_id=part.id, **told)
+            arguments = _arguments(part, settings)
+            return ToolCallPart(tool_name=wire_name(part.name), args=arguments, tool_call_id=part.id, **told)
         case FreeformCall():
-            return ToolCallPart(tool_name=part.name, args={"input": part.input}, tool_call_id=part.id, **told)
+            told["args"] = {"input": part.input}
+            return ToolCallPart(tool_name=wire_name(part.name), tool_call_id=part.id, **told)
         case _:
             assert_never(part)
 

@@ -24,8 +24,6 @@ class Sending:
     headers: Mapping[str, str]
     max_bytes: int
     heard: Callable[[], None]
-    # Requests that left.
-    count: int = 0
     exceeded: bool = False
     encoding: str | None = None
 
@@ -46,7 +44,6 @@ class Wire(httpx2.AsyncBaseTransport):
         passed = {name: value for name, value in request.headers.items() if name.lower() in _PASSED}
         headers = {**passed, "user-agent": "cloister", "accept-encoding": "identity", **sending.headers}
         request.headers = httpx2.Headers(headers)
-        sending.count += 1
         response = await self._inner.handle_async_request(request)
         sending.heard()
         stream = response.stream
