@@ -1,24 +1,24 @@
-"""One request to a provider and what comes of it. Loading this loads the SDKs."""
+"""One request to a provider and what comes of it. Loading this loads the library that speaks to providers."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from httpx2 import AsyncClient
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelMessage
-from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings as RequestSettings
 
 from cloister.core.answer import Answer, Delta
 from cloister.core.errors import InvalidInput
 from cloister.ports.model import Asked
-from cloister.threads.models.provided.clients import make_model, open_client
 from cloister.threads.models.provided.failures import failure_of
 from cloister.threads.models.provided.incoming import Gathering
 from cloister.threads.models.provided.outgoing import messages_of, parameters_of, settings_of, wire_names
 from cloister.threads.models.provided.patience import Failure
-from cloister.threads.models.provided.wire import CURRENT, Sending
+from cloister.threads.models.provided.wire import CURRENT, Sending, open_client
 from cloister.threads.models.settings import ModelSettings
 from cloister.tools.sources.held import Veil
 
@@ -26,7 +26,7 @@ from cloister.tools.sources.held import Veil
 class Exchange:
     """The connections to one model. Close it when nobody asks any more."""
 
-    def __init__(self, settings: ModelSettings) -> None:
+    def __init__(self, settings: ModelSettings, make_model: Callable[[ModelSettings, AsyncClient], Model]) -> None:
         self._settings = settings
         self._http = open_client(settings)
         self._model = make_model(settings, self._http)

@@ -135,10 +135,7 @@ class ProvidedModel:
         async with self._opening:
             if self._exchange is None:
                 # Importing an SDK takes a second or two: not on the event loop.
-                await asyncio.to_thread(_load, self.settings)
-                from cloister.threads.models.provided.exchange import Exchange
-
-                self._exchange = Exchange(self.settings)
+                self._exchange = await asyncio.to_thread(_load, self.settings)
             return self._exchange
 
 
@@ -161,9 +158,11 @@ async def _heard(pieces: "asyncio.Queue[Piece | CloisterError]", task: "asyncio.
             return
 
 
-def _load(settings: ModelSettings) -> None:
+def _load(settings: ModelSettings) -> "Exchange":
+    """Raises `ProviderUnavailable` where a package is missing."""
     try:
-        import_module("cloister.threads.models.provided.exchange")
+        client = import_module(f"cloister.threads.models.provided.{settings.provider}")
+        from cloister.threads.models.provided.exchange import Exchange
     except ImportError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in ("pydantic_ai", "openai", "anthropic", "httpx2", ""):
@@ -172,3 +171,4 @@ def _load(settings: ModelSettings) -> None:
             f"the model {settings.name!r} needs the package {missing or 'pydantic_ai'!r}, which is not installed",
             hint="pip install 'cloister[models]'",
         ) from None
+    return Exchange(settings, client.make_model)

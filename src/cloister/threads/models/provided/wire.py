@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import httpx2
 
+from cloister.threads.models.settings import ModelSettings
+
 # What an SDK may say for itself; the rest of what it says is left behind.
 _PASSED = frozenset(
     ["accept", "content-type", "content-length", "host", "transfer-encoding", "anthropic-version", "anthropic-beta"]
@@ -28,11 +30,19 @@ class Sending:
     encoding: str | None = None
 
 
+# The SDKs insist on a key; here it is replaced.
+NO_KEY = "not-held-here"
 CURRENT: ContextVar[Sending] = ContextVar("cloister_model_sending")
 
 
 class Stopped(Exception):
     """We do not read on; `Sending` says why."""
+
+
+def open_client(settings: ModelSettings) -> httpx2.AsyncClient:
+    # Connecting only: how long an answer may take is watched elsewhere.
+    timeout = httpx2.Timeout(None, connect=settings.connect_timeout_ms / 1000)
+    return httpx2.AsyncClient(transport=Wire(), trust_env=False, follow_redirects=False, timeout=timeout)
 
 
 class Wire(httpx2.AsyncBaseTransport):
