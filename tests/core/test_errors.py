@@ -42,6 +42,7 @@ TREE: dict[str, tuple[str | None, str]] = {
     "ProviderMismatch": ("provider_mismatch", "CloisterError"),
     "ModelError": (None, "CloisterError"),
     "ModelRefused": ("model_refused", "ModelError"),
+    "ContextExceeded": ("context_exceeded", "ModelRefused"),
     "ModelRateLimited": ("model_rate_limited", "ModelError"),
     "ModelFailed": ("model_failed", "ModelError"),
     "ModelTimeout": ("model_timeout", "ModelError"),

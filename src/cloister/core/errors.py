@@ -36,6 +36,7 @@
     ├── ProviderMismatch                provider_mismatch: a thread that remembers another provider
     ├── ModelError                      (abstract) a model was asked and did not answer as it must
     │   ├── ModelRefused                model_refused: the provider says that the request is wrong (4xx)
+    │   │   └── ContextExceeded         context_exceeded: the conversation is longer than the model takes
     │   ├── ModelRateLimited            model_rate_limited: too many requests, also after those sent again
     │   ├── ModelFailed                 model_failed: the provider broke (5xx), or cut its answer off
     │   ├── ModelTimeout                model_timeout: it took too long, as a whole or between two pieces
@@ -234,6 +235,10 @@ class ModelError(CloisterError):
 
 class ModelRefused(ModelError):
     code = "model_refused"
+
+
+class ContextExceeded(ModelRefused):
+    code = "context_exceeded"
 
 
 class ModelRateLimited(ModelError):

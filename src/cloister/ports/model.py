@@ -54,6 +54,7 @@ class Asked:
     tool_choice: Literal["auto", "none", "required"] = "auto"
     # None: as the model's configuration says, or the provider's default.
     max_output_tokens: int | None = None
+    # Wishes: they are left out where a model has no such thing.
     temperature: float | None = None
     effort: Effort | None = None
     # How many answers the conversation has had that are not in `messages` any more, because it was compacted.

@@ -12,6 +12,7 @@ from cloister.core.errors import (
     AnswerInvalid,
     AnswerTooLarge,
     CloisterError,
+    ContextExceeded,
     InvalidInput,
     ModelError,
     ModelFailed,
@@ -129,6 +130,17 @@ async def test_silence_and_slowness_end_a_request() -> None:
                 await clock.move(2)
                 with pytest.raises(ModelTimeout, match="there: no answer within 3000 ms"):
                     await anext(pieces)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("wire", WIRES)
+async def test_conversation_that_is_too_long_is_told_from_other_refusals(wire: str) -> None:
+    said = "prompt is too long: 212000 tokens > 200000 maximum"
+    told = json.dumps({"error": {"message": said, "type": "invalid_request_error", "code": "context_length_exceeded"}})
+    answer = Fails(400, said) if wire == "anthropic" else Raw(400, told.encode(), _JSON)
+    async with ModelServer([answer]) as server, model_at(server, wire) as model:
+        with pytest.raises(ContextExceeded, match="too long"):
+            await answered(model, ASKED)
 
 
 @pytest.mark.anyio

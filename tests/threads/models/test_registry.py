@@ -91,6 +91,7 @@ async def test_names_lead_to_models_and_say_what_is_missing(tmp_path: Path, monk
             ("mistral:large", ProviderUnavailable, "there is no provider 'mistral'"),
             ("fsat", InvalidInput, "there is no model 'fsat'"),
             ("openai:", InvalidInput, "model is the name"),
+            ("scripted:.", InvalidConfig, "is no file"),
             ("scripted:none.yaml", InvalidConfig, "cannot be read: No such file"),
         ):
             with pytest.raises(kind, match=re.escape(words)) as caught:
@@ -117,6 +118,7 @@ async def test_names_lead_to_models_and_say_what_is_missing(tmp_path: Path, monk
     names = ("openai:gpt-5", "scripted:demo.yaml")
     async with ModelRegistry([fast], allowed=names, environment=_ENVIRONMENT, base=tmp_path) as models:
         assert [models.get(name).name for name in names] == list(names)
+        (tmp_path / "demo.yaml").write_text("answers: []")
         assert [entry.name for entry in models.entries()] == ["fast", *names]
         for name in ("openai:gpt-6", "scripted:/etc/passwd", "mistral:x"):
             with pytest.raises(InvalidInput, match="there is no model"):

@@ -112,10 +112,16 @@ class ModelRegistry:
         return ModelEntry(settings.name, settings.identity, model, settings.base_url)
 
     def _named(self, name: str) -> ModelEntry:
-        model = self._make(name)
-        if isinstance(model, ProvidedModel):
-            return self._entry(model.settings, model.settings.model)
-        return ModelEntry(name, model.provider, name.partition(":")[2])
+        provider, _, of_it = name.partition(":")
+        try:
+            model = self._made.setdefault(name, self._made.get(name) or self._make(name))
+        except CloisterError as error:
+            return ModelEntry(name, provider, of_it, missing=error.message)
+        return (
+            self._entry(model.settings, of_it)
+            if isinstance(model, ProvidedModel)
+            else ModelEntry(name, provider, of_it)
+        )
 
     def _make(self, name: str) -> Model:
         if name in self._configured:

@@ -24,6 +24,7 @@ from cloister.core.errors import (
     AnswerInvalid,
     AnswerTooLarge,
     CloisterError,
+    ContextExceeded,
     ModelFailed,
     ModelRateLimited,
     ModelRefused,
@@ -75,6 +76,8 @@ def failure_of(error: Exception, settings: ModelSettings, sending: Sending, veil
         case ModelHTTPError(status_code=code) if code in _PASSING or code >= 500:
             kind = ModelRateLimited if code == 429 else ModelFailed
             return Failure(kind(text, **about), True)
+        case ModelContextWindowExceededError():
+            return Failure(ContextExceeded(text, **about, hint="compact the conversation"), False)
         case ModelRequestRejectedError() | ModelHTTPError():
             return Failure(ModelRefused(text, **about, hint=_hint(error, settings)), False)
         case UnexpectedModelBehavior() if "ended without" in str(error):
@@ -85,8 +88,6 @@ def failure_of(error: Exception, settings: ModelSettings, sending: Sending, veil
 
 def _hint(error: ModelAPIError, settings: ModelSettings) -> str | None:
     match error:
-        case ModelContextWindowExceededError():
-            return "the conversation is longer than the model takes: compact it"
         case ModelAuthenticationError():
             variable = settings.key_variable
             return f"is the key in {variable} right?" if variable is not None else "is the key right?"

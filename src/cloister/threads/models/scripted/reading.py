@@ -54,6 +54,9 @@ class Node:
 
 
 def read_nodes(path: Path) -> Node:
+    if path.exists() and not path.is_file():
+        # A pipe would be waited for.
+        raise InvalidConfig(str(path), "is no file")
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
