@@ -6,6 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+import anyio
 import pytest
 
 from cloister.core.answer import CallDelta, FinishReason, ReasoningDelta, TextDelta, answer_from_doc, answer_to_doc
@@ -196,7 +197,8 @@ async def test_why_an_answer_ended_is_told(wire: str, said: str, finish: FinishR
 @pytest.mark.parametrize("wire", WIRES)
 async def test_leaving_in_the_middle_of_an_answer_closes_its_connection(wire: str) -> None:
     after = {"anthropic": 4, "responses": 4, "chat": 2}[wire]
-    async with ModelServer([Reply(text="One Two", stall_after=after), Reply(stall_after=0)]) as server:
+    stalling = [Reply(text="One Two", stall_after=after), Reply(stall_after=0), Reply(stall_after=0)]
+    async with ModelServer(stalling) as server:
         async with model_at(server, wire) as model, asyncio.timeout(30):
             async with model.request(ASKED) as pieces:
                 assert await anext(pieces) == TextDelta(0, "One ")
@@ -211,4 +213,11 @@ async def test_leaving_in_the_middle_of_an_answer_closes_its_connection(wire: st
             with pytest.raises(asyncio.CancelledError):
                 await task
             await server.left.wait()
-    assert len(server.heard) == 2
+            server.stalled.clear()
+            server.left.clear()
+            async with anyio.create_task_group() as group:
+                group.start_soon(pieces_of, model)
+                await server.stalled.wait()
+                group.cancel_scope.cancel()
+            await server.left.wait()
+    assert len(server.heard) == 3

@@ -117,11 +117,9 @@ class ModelRegistry:
             model = self._made.setdefault(name, self._made.get(name) or self._make(name))
         except CloisterError as error:
             return ModelEntry(name, provider, of_it, missing=error.message)
-        return (
-            self._entry(model.settings, of_it)
-            if isinstance(model, ProvidedModel)
-            else ModelEntry(name, provider, of_it)
-        )
+        if isinstance(model, ProvidedModel):
+            return self._entry(model.settings, of_it)
+        return ModelEntry(name, provider, of_it)
 
     def _make(self, name: str) -> Model:
         if name in self._configured:

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
+from anyio import CancelScope
+
 from cloister.ports.clock import Clock
 
 
@@ -43,10 +45,12 @@ async def ended(task: "asyncio.Task[None]", seconds: float) -> None:
     task.cancel()
     waiting = asyncio.ensure_future(asyncio.wait([task], timeout=seconds))
     cancelled = False
-    while not waiting.done():
-        try:
-            await asyncio.shield(waiting)
-        except asyncio.CancelledError:
-            cancelled = True
+    # Of both kinds: a cancelled scope would interrupt every wait there is, over and over.
+    with CancelScope(shield=True):
+        while not waiting.done():
+            try:
+                await asyncio.shield(waiting)
+            except asyncio.CancelledError:
+                cancelled = True
     if cancelled:
         raise asyncio.CancelledError
