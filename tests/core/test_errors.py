@@ -37,6 +37,18 @@ TREE: dict[str, tuple[str | None, str]] = {
     "StoreUnusable": ("STORE_UNUSABLE", "StoreError"),
     "StoreConflict": ("STORE_CONFLICT", "StoreError"),
     "LeaseLost": ("LEASE_LOST", "StoreError"),
+    "ProviderUnconfigured": ("provider_unconfigured", "CloisterError"),
+    "ProviderUnavailable": ("provider_unavailable", "CloisterError"),
+    "ProviderMismatch": ("provider_mismatch", "CloisterError"),
+    "ModelError": (None, "CloisterError"),
+    "ModelRefused": ("model_refused", "ModelError"),
+    "ContextExceeded": ("context_exceeded", "ModelRefused"),
+    "ModelRateLimited": ("model_rate_limited", "ModelError"),
+    "ModelFailed": ("model_failed", "ModelError"),
+    "ModelTimeout": ("model_timeout", "ModelError"),
+    "AnswerTooLarge": ("answer_too_large", "ModelError"),
+    "AnswerInvalid": ("answer_invalid", "ModelError"),
+    "ScriptAstray": ("script_astray", "ModelError"),
     "SourceUnavailable": ("SOURCE_UNAVAILABLE", "CloisterError"),
     "ConfinementUnavailable": ("CONFINEMENT_UNAVAILABLE", "CloisterError"),
     "EngineUnavailable": ("ENGINE_UNAVAILABLE", "CloisterError"),
@@ -81,7 +93,9 @@ def test_error_without_a_hint_has_none() -> None:
     assert CloisterError("broken").hint is None
 
 
-@pytest.mark.parametrize("name", [n for n, (_, parent) in TREE.items() if "Invalid" in n or parent == "SnapshotError"])
+@pytest.mark.parametrize(
+    "name", [n for n, (_, parent) in TREE.items() if n.startswith("Invalid") or parent == "SnapshotError"]
+)
 def test_bad_value_is_a_value_error_too(name: str) -> None:
     assert issubclass(getattr(errors, name), ValueError)
 

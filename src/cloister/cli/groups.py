@@ -251,6 +251,25 @@ A client goes on with a session under --session, under the environment variable 
 Exit codes: 0 the client has left, 2 the command is wrong, 130 and 143 a signal ended it.""",
     default="mcp:mcp",
 )
+_MODELS = Group(
+    "The models that threads can be driven by.",
+    {
+        "list": Command(
+            "models:list_",
+            "Show the models of the configuration and the providers, and what is missing before they can be used.",
+            ("models list", "models list --json"),
+            "Exit codes: 0 they are listed, 2 the command or the configuration is wrong.",
+        ),
+        "test": Command(
+            "models:try_",
+            "Ask the models of the configuration, or one model, a question of one word.\n\nCosts as much as that does.",
+            ("models test", "models test anthropic:NAME", "models test scripted:demo.yaml --json"),
+            "Exit codes: 0 all of them answer, 1 one does not, 2 the command or the configuration is wrong.",
+        ),
+    },
+    ("models list", "models test openai:NAME"),
+    "Providers need the extra: pip install 'cloister[models]'.",
+)
 _CONFIG = Group(
     "What commands take for granted here, and why.",
     {
@@ -280,6 +299,7 @@ GROUPS: Mapping[str, Group] = {
     "secrets": _SECRETS,
     "files": _FILES,
     "mcp": _MCP,
+    "models": _MODELS,
     "config": _CONFIG,
 }
 

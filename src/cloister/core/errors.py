@@ -31,6 +31,18 @@
     │   ├── StoreUnusable               STORE_UNUSABLE: another program's, a newer version's, damaged
     │   ├── StoreConflict               STORE_CONFLICT: something is not as the writer thought
     │   └── LeaseLost                   LEASE_LOST: the session belongs to another owner by now
+    ├── ProviderUnconfigured            provider_unconfigured: a model whose key nobody has given
+    ├── ProviderUnavailable             provider_unavailable: not known, its package is missing, or cannot be reached
+    ├── ProviderMismatch                provider_mismatch: a thread that remembers another provider
+    ├── ModelError                      (abstract) a model was asked and did not answer as it must
+    │   ├── ModelRefused                model_refused: the provider says that the request is wrong (4xx)
+    │   │   └── ContextExceeded         context_exceeded: the conversation is longer than the model takes
+    │   ├── ModelRateLimited            model_rate_limited: too many requests, also after those sent again
+    │   ├── ModelFailed                 model_failed: the provider broke (5xx), or cut its answer off
+    │   ├── ModelTimeout                model_timeout: it took too long, as a whole or between two pieces
+    │   ├── AnswerTooLarge              answer_too_large: more than may be taken
+    │   ├── AnswerInvalid               answer_invalid: not what the provider's format allows
+    │   └── ScriptAstray                script_astray: a scripted model was asked something else than it expects
     ├── SourceUnavailable               SOURCE_UNAVAILABLE: a source of tools that cannot be reached
     ├── ConfinementUnavailable          CONFINEMENT_UNAVAILABLE
     └── EngineUnavailable               ENGINE_UNAVAILABLE: no worker can be started
@@ -176,6 +188,81 @@ class StoreConflict(StoreError):
 
 class LeaseLost(StoreError):
     code = "LEASE_LOST"
+
+
+class ProviderUnconfigured(CloisterError):
+    code = "provider_unconfigured"
+
+
+class ProviderUnavailable(CloisterError):
+    code = "provider_unavailable"
+
+
+class ProviderMismatch(CloisterError):
+    """`expected` is what the thread remembers, `actual` what it was opened with."""
+
+    code = "provider_mismatch"
+
+    def __init__(self, *, expected: str, actual: str, thread: str, hint: str | None = None) -> None:
+        super().__init__(f"thread {thread} talks to {expected!r}, not to {actual!r}", hint=hint)
+        self.expected = expected
+        self.actual = actual
+        self.thread = thread
+
+
+class ModelError(CloisterError):
+    """A model was asked and did not answer as it must; the subclasses say why.
+
+    `status` is that of HTTP where there was one, `retry_after_ms` how long the provider asks to be left alone.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        provider: str,
+        model: str,
+        status: int | None = None,
+        retry_after_ms: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.provider = provider
+        self.model = model
+        self.status = status
+        self.retry_after_ms = retry_after_ms
+
+
+class ModelRefused(ModelError):
+    code = "model_refused"
+
+
+class ContextExceeded(ModelRefused):
+    code = "context_exceeded"
+
+
+class ModelRateLimited(ModelError):
+    code = "model_rate_limited"
+
+
+class ModelFailed(ModelError):
+    code = "model_failed"
+
+
+class ModelTimeout(ModelError):
+    code = "model_timeout"
+
+
+class AnswerTooLarge(ModelError):
+    code = "answer_too_large"
+
+
+class AnswerInvalid(ModelError):
+    code = "answer_invalid"
+
+
+class ScriptAstray(ModelError):
+    code = "script_astray"
 
 
 class SourceUnavailable(CloisterError):

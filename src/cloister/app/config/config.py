@@ -16,6 +16,7 @@ from cloister.core.limits import SessionLimits
 
 if TYPE_CHECKING:
     from cloister.ports.source import ToolSource
+    from cloister.threads.models import ModelSettings
     from cloister.tools.sources import McpServer, OpenApi
 
 T = TypeVar("T")
@@ -124,6 +125,21 @@ class Config:
         from cloister.tools.sources import McpSource, OpenApiSource
 
         return [*(McpSource(server) for server in servers), *(OpenApiSource(api) for api in apis)]
+
+    def models(self) -> "list[ModelSettings]":
+        """Those of `[models.NAME]` tables; which others can be named is known to `ModelRegistry`."""
+        items = self._below("models")
+        if not items:
+            return []
+        from cloister.threads.models import read_model_table
+
+        made: list[ModelSettings] = []
+        for item in items:
+            try:
+                made.append(read_model_table(item.key.partition(".")[2], item.value, environment=self.environment))
+            except InvalidConfig as error:
+                raise self._wrong(item, error) from None
+        return made
 
     @property
     def servers_or_apis(self) -> bool:

@@ -13,6 +13,8 @@ _IN_URL = re.compile(r"(?<=://)([^/@\s:]*)(:[^@\s]*)?@")
 _IN_QUERY = re.compile(r"([?&][^=&#\s]+=)[^&#\s]+")
 # All that is in these is taken for a secret.
 _VAULTS = frozenset(["env", "headers", "credentials"])
+# The name of a variable, as `api_key_env` has it, is none.
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 def masked(key: str, value: Any) -> Any:
@@ -28,7 +30,7 @@ def masked(key: str, value: Any) -> Any:
         return _arguments(parts) if name == "args" else [masked(key, part) for part in parts]
     if isinstance(value, str):
         if _SECRET_NAME.search(name) and "." in key:
-            return _hidden(value)
+            return value if name.endswith("_env") and _VARIABLE.fullmatch(value) else _hidden(value)
         return url(value)
     return value
 

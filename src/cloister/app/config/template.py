@@ -78,6 +78,15 @@ TEMPLATE = """\
 # document = "shop.yaml"
 # credentials = { api_key = "${SHOP_KEY}" }
 
+# Models, beside those that need no table: anthropic:NAME, openai:NAME, openai-chat:NAME, scripted:PATH.
+# [models.local]
+# provider = "openai"
+# wire = "chat"
+# model = "qwen3-coder"
+# base_url = "http://127.0.0.1:8000/v1"
+# api_key_env = "LOCAL_KEY"
+# prices = { input = "0.25", output = "2" }
+
 # Plugins, with their options.
 # [plugins.notes]
 #
