@@ -197,6 +197,12 @@ class Shell:
         self, *words: str, stdin: str = "", environment: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         env = {**self.environment, **(environment or {})}
+        if any(name.startswith("PYTHON") for name in environment or {}):
+            # What the interpreter is to be told as it starts needs one that starts.
+            command = self.command(*words)
+            return subprocess.run(
+                command, input=stdin, cwd=self.here, env=env, capture_output=True, text=True, timeout=110
+            )
         return _zygote().run([*words], cwd=self.here, env=env, stdin=stdin, timeout=110)
 
     @contextmanager
