@@ -18,6 +18,7 @@ from cloister.core.cell import CellState
 from cloister.core.codes import Code
 from cloister.core.diagnostic import Diagnostic, ErrorObject
 from cloister.core.errors import EngineUnavailable, SnapshotCorrupt
+from cloister.core.light import light
 from cloister.gate import Gate
 from cloister.ports.clock import Clock
 from cloister.ports.engine import Interpreter, Turn, TypeCheck
@@ -53,7 +54,7 @@ class Sleeper:
     @property
     def off_tape(self) -> bool:
         """Whether only bytes can say what it did to the namespace."""
-        return self.restored or self.recovered
+        return self.kept is not None or self.recovered
 
     def is_only_waiting(self, gate: Gate) -> bool:
         """Whether there is nothing to wake it for: no question of it has been answered."""
@@ -61,6 +62,7 @@ class Sleeper:
         return len(cell.asked) == len(cell.pending) and not any(gate.is_answered(a) for a in cell.asked.values())
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Ended:
     ending: Ending
@@ -297,5 +299,6 @@ class Driver:
             elif ran and namespace.lasting:
                 cell.recording.cpu_ms = cell.cpu_ms
                 namespace.tape.add(cell.recording)
-            await berth.settle_down()
+            if not berth.settle_at_once():
+                await berth.settle_down()
         return Ended(drive, sleeper.diagnostics + drive.diagnostics)

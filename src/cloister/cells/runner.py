@@ -24,6 +24,7 @@ from cloister.core.call import CallStatus, ExternalCallRecord
 from cloister.core.codes import Code
 from cloister.core.diagnostic import Diagnostic, ErrorObject
 from cloister.core.errors import EngineUnavailable
+from cloister.core.light import light
 from cloister.core.limits import SessionLimits
 from cloister.gate import Asked, Budget, Caller, Gate, Outcome, Passed
 from cloister.ports.clock import Clock
@@ -102,6 +103,7 @@ class Cell:
         return [asked.approval.id for asked in self.asked.values()]
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Ending:
     """How a cell ended. `lost` says that the namespace must go back to what it was before."""

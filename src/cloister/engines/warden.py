@@ -130,11 +130,12 @@ class Warden:
         at = text.find(b"VmHWM:")
         return int(text[at + 6 : text.find(b"kB", at)]) * 1024 if at >= 0 else 0
 
-    def watch(self, wall_ms: float, cpu_ms: float) -> None:
-        """From now on: kill after `wall_ms`, or once the worker has used `cpu_ms` more and the grace."""
+    def watch(self, wall_ms: float, cpu_ms: float, used_ms: float | None = None) -> None:
+        """From now on: kill after `wall_ms`, or once the worker has used `cpu_ms` more and the grace. `used_ms` is what
+        it had used just now, if that is known: asking the kernel has its price."""
         self.verdict = None
         self._ends = time.monotonic() + wall_ms / 1000
-        self._cpu_ends = self.cpu_ms() + cpu_ms + CPU_GRACE_MS
+        self._cpu_ends = (self.cpu_ms() if used_ms is None else used_ms) + cpu_ms + CPU_GRACE_MS
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._loop, self._home = loop, _rounds_of(loop)

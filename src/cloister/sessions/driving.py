@@ -236,16 +236,14 @@ class Driving:
             place, life.place = life.place, None
             self._book.end(life, drove)
             self.lay_asleep(sleeper.kept, sleeper.image, place)
+        elif (keeper := self._setting.keeper) is not None and life.number:
+            await self._finish(keeper, life, drove)
         else:
-            await self._finish(life, drove)
+            self._book.end(life, drove)
         return False
 
-    async def _finish(self, life: Life, ended: Ended) -> None:
+    async def _finish(self, keeper: Keeper, life: Life, ended: Ended) -> None:
         """The program has ended: its end is written down before anybody is told."""
-        keeper = self._setting.keeper
-        if keeper is None or not life.number:
-            self._book.end(life, ended)
-            return
         # What has ended has ended, also for a caller who leaves meanwhile.
         writing = asyncio.ensure_future(self._write_end(keeper, life, ended))
         cancelled = False

@@ -210,8 +210,8 @@ class Session(Tooled):
         if isinstance(prepared, ErrorObject):
             return self._refused(prepared)
         self._check_open()
-        self._used_ms = self._clock.now_ms()
         life = self._cells.new(*prepared, on_output, detached=False, isolated=False)
+        self._used_ms = life.created_ms
         return await self._cells.run(life, self._with_snapshot if return_snapshot else None) or self._refused(ASLEEP)
 
     async def resume(self, cell_id: str | None = None, *, on_output: Listener | None = None) -> RunResult:
@@ -255,14 +255,12 @@ class Session(Tooled):
         terms = observing_terms(code, self.language, yield_ms, max_output_tokens, self._supervisor.limits)
         isolated, enduring = check_switch(isolated, "isolated"), self._enduring
         prepared = prepare(code, inputs, self.language, enduring, lasting(limits, enduring.wall_ms))
-        for refused in (terms, prepared):
-            if isinstance(refused, ErrorObject):
-                return Failed(cell_id=self._ids.new("cel_"), error=with_hint(refused))
-        assert not isinstance(terms, ErrorObject)
-        assert not isinstance(prepared, ErrorObject)
-        program, bounds = prepared
-        self._used_ms = self._clock.now_ms()
-        life = self._cells.new(program, bounds, on_output, detached=True, isolated=isolated)
+        if isinstance(terms, ErrorObject):
+            return self._not_begun(terms)
+        if isinstance(prepared, ErrorObject):
+            return self._not_begun(prepared)
+        life = self._cells.new(*prepared, on_output, detached=True, isolated=isolated)
+        self._used_ms = life.created_ms
         observe_ms, life.max_output_bytes = terms
         self._cells.admit(life)
         if on_begin is not None:
@@ -491,6 +489,9 @@ class Session(Tooled):
 
     def _refused(self, error: ErrorObject) -> RunResult:
         return RunResult(status=status_of(error.code), cell_id=self._ids.new("cel_"), error=with_hint(error))
+
+    def _not_begun(self, error: ErrorObject) -> Failed:
+        return Failed(cell_id=self._ids.new("cel_"), error=with_hint(error))
 
     def _leaving(self) -> bool:
         return self._ledger is not None and self._ledger.leaving

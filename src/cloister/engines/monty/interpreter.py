@@ -186,7 +186,7 @@ class MontyInterpreter:
             return Failed(self._crash_error(""), fatal=True)
         # Launched before it is watched: the worker is at it while we do the rest.
         under_way = launch()
-        warden.watch(turn.wall_ms, turn.cpu_ms)
+        warden.watch(turn.wall_ms, turn.cpu_ms, self._cpu_before)
         try:
             step = await under_way
         except asyncio.CancelledError:
@@ -210,8 +210,9 @@ class MontyInterpreter:
         return step
 
     def _usage(self) -> Usage:
-        cpu_ms = max(self._seat.warden.cpu_ms() - self._cpu_before, 0.0)
-        return Usage(cpu_ms, self._seat.warden.peak_bytes(cpu_ms))
+        warden = self._seat.warden
+        cpu_ms = warden.cpu_ms() - self._cpu_before
+        return Usage(cpu_ms if cpu_ms > 0 else 0.0, warden.peak_bytes(cpu_ms))
 
     def _crash_error(self, crash: str) -> ErrorObject:
         verdict = self._seat.warden.verdict
