@@ -46,15 +46,12 @@ class Sleeper:
     load: Callable[[], Awaitable[bytes]] | None = None
     # It began in another process: what happened to it there is on no tape.
     recovered: bool = False
+    # Only bytes can say what it did to the namespace, and they are in `image`.
+    as_bytes: bool = False
 
     @property
     def restored(self) -> bool:
         return self.kept is not None
-
-    @property
-    def off_tape(self) -> bool:
-        """Whether only bytes can say what it did to the namespace."""
-        return self.kept is not None or self.recovered
 
     def is_only_waiting(self, gate: Gate) -> bool:
         """Whether there is nothing to wake it for: no question of it has been answered."""
@@ -264,13 +261,14 @@ class Driver:
                 drive = await runner.go_on(berth, cell)
             if isinstance(drive, Waiting) and self._is_stopping(cell):
                 drive = Ending(error=CLOSED, lost=True)
-            if isinstance(drive, Waiting) or (self._ends_as_bytes(berth, sleeper) and not drive.lost):
+            sleeper.as_bytes = self._ends_as_bytes(berth, sleeper)
+            if isinstance(drive, Waiting) or (sleeper.as_bytes and not drive.lost):
                 try:
                     sleeper.image = await berth.dump()
                 except EngineUnavailable:
                     error = ErrorObject(Code.ENGINE_CRASHED, "the worker that held the program died", "run it again")
                     drive = Ending(error=CLOSED if self._stopped else error, lost=True)
-            if isinstance(drive, Ending):
+            if cell.asked and isinstance(drive, Ending):
                 runner.withdraw(cell)
             return drive
         finally:
@@ -278,8 +276,9 @@ class Driver:
 
     def _ends_as_bytes(self, berth: Berth, sleeper: Sleeper) -> bool:
         """Whether only bytes say what the cell did to the namespace. Files are not used a second time for a tape."""
-        used = sleeper.cell.recording.filed.used
-        return sleeper.off_tape or (used and self.namespace.lasting and not berth.narrow)
+        if sleeper.kept is not None or sleeper.recovered:
+            return True
+        return sleeper.cell.recording.filed.used and self.namespace.lasting and not berth.narrow
 
     async def _conclude(self, berth: Berth, sleeper: Sleeper, drive: Drive, *, ran: bool = True) -> Drove:
         """Where the interpreter goes, and what the namespace is from now on."""
@@ -292,7 +291,7 @@ class Driver:
         if drive.lost or cell.machine.state is CellState.TERMINATED:
             await berth.give_up()
         else:
-            if self._ends_as_bytes(berth, sleeper):
+            if sleeper.as_bytes:
                 # It is on no tape, as a whole or in part: its end counts because it is in the bytes.
                 namespace.state, namespace.load = sleeper.image, None
                 namespace.tape.clear()

@@ -34,6 +34,7 @@ class Life:
         "ended_ms",
         "halted",
         "handed_over",
+        "id",
         "isolated",
         "lingers",
         "max_output_bytes",
@@ -54,6 +55,7 @@ class Life:
     def __init__(
         self, cell: Cell, driver: Driver, *, created_ms: int, began: float, detached: bool, isolated: bool = False
     ) -> None:
+        self.id = cell.id
         self.cell = cell
         self.driver = driver
         self.created_ms = created_ms
@@ -94,10 +96,6 @@ class Life:
         self.told: frozenset[str] = frozenset()
         self.unwatch: Callable[[], None] | None = None
         self._over: asyncio.Future[None] | None = None
-
-    @property
-    def id(self) -> str:
-        return self.cell.id
 
     @property
     def ended(self) -> bool:

@@ -151,11 +151,14 @@ class Runner:
 
     async def start(self, berth: Berth, cell: Cell, turn: Turn) -> Drive:
         began = self._clock.monotonic()
-        async with self._turnstile:
+        await self._turnstile.acquire()
+        try:
             assert berth.interpreter is not None
             cell.course.ran = True
             step = await berth.interpreter.start(cell.program, turn)
             self._waits = isinstance(step, Suspended)
+        finally:
+            self._turnstile.release()
         self._charge(cell, step, began)
         if isinstance(step, Suspended):
             return await self._follow(berth, cell, step, {})

@@ -81,8 +81,9 @@ class Cells:
         self, program: Program, bounds: SessionLimits, listener: Listener | None, *, detached: bool, isolated: bool
     ) -> Life:
         """A cell that nobody knows of yet."""
-        check_listener(listener)
-        return self._making.new(program, bounds, self.driver, listener, detached=detached, isolated=isolated)
+        if listener is not None:
+            check_listener(listener)
+        return self._making.new(program, bounds, self._book.driver, listener, detached=detached, isolated=isolated)
 
     def admit(self, life: Life) -> None:
         """Take a cell in and have it driven when its turn comes. Raises `QueueFull` and changes nothing."""

@@ -71,9 +71,8 @@ class Teller:
                 return Interrupted(**ended, content=shown, saved_output=saved, error=result.error or _LOST)
 
     def finished(self, life: Life) -> None:
-        """No more output comes: a file that was saved meanwhile gets the rest."""
-        if life.saved:
-            self._save(life, life.cell.output.whole())
+        """No more output comes: the file that was saved meanwhile gets the rest."""
+        self._save(life, life.cell.output.whole())
 
     def _completed(self, life: Life, result: RunResult, shown: Content, saved: str | None) -> Completed:
         completed = Completed(

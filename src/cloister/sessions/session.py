@@ -20,7 +20,7 @@ from cloister.core.run import RunResult
 from cloister.core.session import SessionMeta
 from cloister.gate import Gate, Handles, Scope
 from cloister.ports.clock import moment
-from cloister.ports.engine import Catalog, Turn
+from cloister.ports.engine import Turn
 from cloister.ports.rows import CellRow, SecretRow, SessionRow, Write
 from cloister.ports.store import Store
 from cloister.sessions.asleep import put_to_sleep
@@ -117,7 +117,7 @@ class Session(Tooled):
             supervisor=grounds.supervisor,
             files=self._files,
             values=self._values,
-            catalog=self._current_catalog,
+            catalog=partial(self._catalog.current, options.language, self._mark),
             events=grounds.events,
             keeper=self._keeper,
             row=self.row,
@@ -206,7 +206,7 @@ class Session(Tooled):
         never an exception."""
         if validate_only:
             return await self.validate(code, inputs=inputs)
-        prepared = prepare(code, inputs, self.language, self.limits, limits, timeout_ms)
+        prepared = prepare(code, inputs, self._options.language, self._options.limits, limits, timeout_ms)
         if isinstance(prepared, ErrorObject):
             return self._refused(prepared)
         self._check_open()
@@ -252,9 +252,10 @@ class Session(Tooled):
         The session's `wall_ms` does not bound it, but the host's `cell_wall_ms` does, or a `wall_ms` among `limits`.
         `on_begin` is told its id at once, for whoever may be cancelled before this returns."""
         self._check_open()
-        terms = observing_terms(code, self.language, yield_ms, max_output_tokens, self._supervisor.limits)
+        language = self._options.language
+        terms = observing_terms(code, language, yield_ms, max_output_tokens, self._supervisor.limits)
         isolated, enduring = check_switch(isolated, "isolated"), self._enduring
-        prepared = prepare(code, inputs, self.language, enduring, lasting(limits, enduring.wall_ms))
+        prepared = prepare(code, inputs, language, enduring, lasting(limits, enduring.wall_ms))
         if isinstance(terms, ErrorObject):
             return self._not_begun(terms)
         if isinstance(prepared, ErrorObject):
@@ -315,7 +316,7 @@ class Session(Tooled):
             return self._refused(prepared)
         program, bounds = prepared
         self._check_open()
-        now_ms, catalog = self._clock.now_ms(), self._current_catalog()
+        now_ms, catalog = self._clock.now_ms(), self._catalog.current(self.language, self._mark)
         turn = Turn(now_ms, bounds.wall_ms, bounds.cpu_ms, lambda _s, _t: None, catalog)
         checked = await check_program(self._cells, self._seats, program, self._options.type_check, turn)
         if checked is None:
@@ -483,9 +484,6 @@ class Session(Tooled):
             files=self._files.entries(),
             left_out=self._cells.left_out() + self._belongings.left_out(),
         )
-
-    def _current_catalog(self) -> Catalog:
-        return self._catalog.current(self.language, self._mark)
 
     def _refused(self, error: ErrorObject) -> RunResult:
         return RunResult(status=status_of(error.code), cell_id=self._ids.new("cel_"), error=with_hint(error))

@@ -36,7 +36,8 @@ class Watch:
     async def one(self, life: Life, yield_ms: int) -> Observation:
         """What there is to tell, as soon as there is something, or after `yield_ms`."""
         life.check_unattended()
-        self._detach(life)
+        if not life.detached:
+            self._detach(life)
         news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         life.observe(news)
         try:

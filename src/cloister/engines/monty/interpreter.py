@@ -11,6 +11,7 @@ stays there: from then on any function in it may call. See `seat.py`.
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pydantic_monty as monty
@@ -127,12 +128,13 @@ class MontyInterpreter:
 
     async def start(self, program: Program, turn: Turn) -> Step:
         self._code = program.code
-        self._grant(turn.catalog)
+        if turn.catalog is not self._granted:
+            self._grant(turn.catalog)
         seat = self._seat
         if isinstance(seat, Desk):
             if not self._may_call(program.code, turn.catalog):
                 # Nothing is ever pending at a desk, so the record of it stays the empty one.
-                return await self._step(turn, lambda: self._compute(seat, program))
+                return await self._step(turn, partial(self._compute, seat, program))
             try:
                 self._seat = seat = await self._move(self)
             except EngineUnavailable:
@@ -227,12 +229,13 @@ class MontyInterpreter:
         return ErrorObject(Code.ENGINE_CRASHED, "the worker that ran the program died", "run the cell again")
 
     def _compute(self, seat: Desk, program: Program) -> Awaitable[Step]:
+        home, self._home = self._home, None
         feed = seat.session.feed_run(
             program.code,
             inputs=program.inputs or None,
             external_lookup=_NOTHING,
             print_callback=self._print,
-            cwd=self._from_home(),
+            cwd=home,
             os=self._answer_os_at_once,
         )
         return self._computed(feed)
@@ -254,16 +257,13 @@ class MontyInterpreter:
             return await asyncio.to_thread(self._finished, value)
         return step
 
-    def _from_home(self) -> str | None:
-        home, self._home = self._home, None
-        return home
-
     # -- in the lane -----------------------------------------------------------------------------------------
 
     def _feed(self, program: Program) -> Step:
+        home, self._home = self._home, None
         try:
             snapshot = self._seat.session.feed_start(
-                program.code, inputs=program.inputs or None, print_callback=self._print, cwd=self._from_home()
+                program.code, inputs=program.inputs or None, print_callback=self._print, cwd=home
             )
             return self._drive(snapshot)
         except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
@@ -446,8 +446,6 @@ class MontyInterpreter:
 
     def _grant(self, catalog: Catalog) -> None:
         """Make the catalog's namespaces importable."""
-        if catalog is self._granted:
-            return
         self._granted = catalog
         self._modules.clear()
         if not catalog.modules and not any("." in name for name in catalog.names):
