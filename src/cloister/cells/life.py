@@ -134,7 +134,8 @@ class Life:
 
     def observe(self, by: "asyncio.Future[None]") -> None:
         """Nobody else may look, until whoever does looks away. `by` is done when there is something to tell."""
-        self.check_unobserved()
+        if self.observer is not None:
+            self.check_unobserved()
         self.observer = by
 
     def look_away(self) -> None:

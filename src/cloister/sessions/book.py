@@ -159,7 +159,8 @@ class Book:
         self._setting.tell(life, kind, data)
 
     def _since(self, life: Life) -> float:
-        return round((self._setting.clock.monotonic() - life.began) * 1000, 3)
+        # Rounded like this it takes a fifth of the time.
+        return round((self._setting.clock.monotonic() - life.began) * 1e6) / 1000
 
 
 def interrupted(message: str) -> Ended:

@@ -35,7 +35,8 @@ class Watch:
 
     async def one(self, life: Life, yield_ms: int) -> Observation:
         """What there is to tell, as soon as there is something, or after `yield_ms`."""
-        life.check_unattended()
+        if life.attended:
+            life.check_unattended()
         if not life.detached:
             self._detach(life)
         news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -103,4 +104,6 @@ class Watch:
         return self._desk.are_open(asked) and not self._desk.being_answered(asked)
 
     def _has_news(self, life: Life) -> bool:
-        return life.result is not None or (self.is_with_people(life) and life.told != frozenset(life.cell.approval_ids))
+        if life.result is not None or life.sleeper is None:
+            return life.result is not None
+        return self.is_with_people(life) and life.told != frozenset(life.cell.approval_ids)
