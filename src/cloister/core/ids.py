@@ -51,7 +51,6 @@ class IdSource:
             # Only the last four characters change from one id to the next.
             return prefix + self._head + _PAIRS[(count >> 10) & 1023] + _PAIRS[count & 1023]
 
-
     def _stamped(self, now_ms: int) -> str:
         """The time as ten characters, of which the first six change every seventeen minutes."""
         era = now_ms >> 20
