@@ -48,8 +48,11 @@ class Watch:
                 try:
                     await news
                 finally:
-                    alarm.put_off()
-                    self._spare = self._spare or alarm
+                    if self._spare is None:
+                        alarm.put_off()
+                        self._spare = alarm
+                    else:
+                        alarm.close()
         finally:
             life.look_away()
         # Nothing is awaited from here on: what is taken is delivered.
