@@ -76,6 +76,15 @@ class Berth:
         else:
             await self._seats.give_back(interpreter)
 
+    def settle_at_once(self) -> bool:
+        """As `settle_down`, where there is nothing to wait for; False where there is, and then nothing happens."""
+        if self.interpreter is None or self.interpreter is not self._namespace.interpreter:
+            return False
+        if not self._seats.leave_at_once(self._namespace):
+            return False
+        self.interpreter = None
+        return True
+
     async def settle_down(self) -> None:
         """The program is over and fine: its interpreter keeps the seat if it is the namespace's own."""
         interpreter, self.interpreter = self.interpreter, None

@@ -18,6 +18,7 @@ from cloister.core.cell import CellState
 from cloister.core.codes import Code
 from cloister.core.diagnostic import Diagnostic, ErrorObject
 from cloister.core.errors import EngineUnavailable, SnapshotCorrupt
+from cloister.core.light import light
 from cloister.gate import Gate
 from cloister.ports.clock import Clock
 from cloister.ports.engine import Interpreter, Turn, TypeCheck
@@ -45,15 +46,12 @@ class Sleeper:
     load: Callable[[], Awaitable[bytes]] | None = None
     # It began in another process: what happened to it there is on no tape.
     recovered: bool = False
+    # Only bytes can say what it did to the namespace, and they are in `image`.
+    as_bytes: bool = False
 
     @property
     def restored(self) -> bool:
         return self.kept is not None
-
-    @property
-    def off_tape(self) -> bool:
-        """Whether only bytes can say what it did to the namespace."""
-        return self.restored or self.recovered
 
     def is_only_waiting(self, gate: Gate) -> bool:
         """Whether there is nothing to wake it for: no question of it has been answered."""
@@ -61,6 +59,7 @@ class Sleeper:
         return len(cell.asked) == len(cell.pending) and not any(gate.is_answered(a) for a in cell.asked.values())
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Ended:
     ending: Ending
@@ -262,13 +261,14 @@ class Driver:
                 drive = await runner.go_on(berth, cell)
             if isinstance(drive, Waiting) and self._is_stopping(cell):
                 drive = Ending(error=CLOSED, lost=True)
-            if isinstance(drive, Waiting) or (self._ends_as_bytes(berth, sleeper) and not drive.lost):
+            sleeper.as_bytes = self._ends_as_bytes(berth, sleeper)
+            if isinstance(drive, Waiting) or (sleeper.as_bytes and not drive.lost):
                 try:
                     sleeper.image = await berth.dump()
                 except EngineUnavailable:
                     error = ErrorObject(Code.ENGINE_CRASHED, "the worker that held the program died", "run it again")
                     drive = Ending(error=CLOSED if self._stopped else error, lost=True)
-            if isinstance(drive, Ending):
+            if cell.asked and isinstance(drive, Ending):
                 runner.withdraw(cell)
             return drive
         finally:
@@ -276,8 +276,9 @@ class Driver:
 
     def _ends_as_bytes(self, berth: Berth, sleeper: Sleeper) -> bool:
         """Whether only bytes say what the cell did to the namespace. Files are not used a second time for a tape."""
-        used = sleeper.cell.recording.filed.used
-        return sleeper.off_tape or (used and self.namespace.lasting and not berth.narrow)
+        if sleeper.kept is not None or sleeper.recovered:
+            return True
+        return sleeper.cell.recording.filed.used and self.namespace.lasting and not berth.narrow
 
     async def _conclude(self, berth: Berth, sleeper: Sleeper, drive: Drive, *, ran: bool = True) -> Drove:
         """Where the interpreter goes, and what the namespace is from now on."""
@@ -290,12 +291,13 @@ class Driver:
         if drive.lost or cell.machine.state is CellState.TERMINATED:
             await berth.give_up()
         else:
-            if self._ends_as_bytes(berth, sleeper):
+            if sleeper.as_bytes:
                 # It is on no tape, as a whole or in part: its end counts because it is in the bytes.
                 namespace.state, namespace.load = sleeper.image, None
                 namespace.tape.clear()
             elif ran and namespace.lasting:
                 cell.recording.cpu_ms = cell.cpu_ms
                 namespace.tape.add(cell.recording)
-            await berth.settle_down()
+            if not berth.settle_at_once():
+                await berth.settle_down()
         return Ended(drive, sleeper.diagnostics + drive.diagnostics)

@@ -34,6 +34,7 @@ class Life:
         "ended_ms",
         "halted",
         "handed_over",
+        "id",
         "isolated",
         "lingers",
         "max_output_bytes",
@@ -54,6 +55,7 @@ class Life:
     def __init__(
         self, cell: Cell, driver: Driver, *, created_ms: int, began: float, detached: bool, isolated: bool = False
     ) -> None:
+        self.id = cell.id
         self.cell = cell
         self.driver = driver
         self.created_ms = created_ms
@@ -96,10 +98,6 @@ class Life:
         self._over: asyncio.Future[None] | None = None
 
     @property
-    def id(self) -> str:
-        return self.cell.id
-
-    @property
     def ended(self) -> bool:
         return self.cell.machine.ended
 
@@ -136,7 +134,8 @@ class Life:
 
     def observe(self, by: "asyncio.Future[None]") -> None:
         """Nobody else may look, until whoever does looks away. `by` is done when there is something to tell."""
-        self.check_unobserved()
+        if self.observer is not None:
+            self.check_unobserved()
         self.observer = by
 
     def look_away(self) -> None:

@@ -24,6 +24,7 @@ from cloister.core.call import CallStatus, ExternalCallRecord
 from cloister.core.codes import Code
 from cloister.core.diagnostic import Diagnostic, ErrorObject
 from cloister.core.errors import EngineUnavailable
+from cloister.core.light import light
 from cloister.core.limits import SessionLimits
 from cloister.gate import Asked, Budget, Caller, Gate, Outcome, Passed
 from cloister.ports.clock import Clock
@@ -48,6 +49,23 @@ def _unheard(_kind: str, _data: Mapping[str, Any]) -> None:
     """Nobody listens."""
 
 
+# For every cell: `dict[...]()` takes ten times as long.
+def _no_calls() -> dict[int, Call]:
+    return {}
+
+
+def _none_asked() -> dict[int, Asked]:
+    return {}
+
+
+def _none_unmade() -> set[int]:
+    return set()
+
+
+def _no_records() -> dict[int, ExternalCallRecord]:
+    return {}
+
+
 @dataclass(slots=True)
 class Cell:
     """One program under way: all that is needed to go on with it elsewhere but the interpreter's bytes."""
@@ -60,12 +78,12 @@ class Cell:
     bounds: SessionLimits
     wall_left_ms: float
     cpu_left_ms: float
-    pending: dict[int, Call] = field(default_factory=dict[int, Call])
+    pending: dict[int, Call] = field(default_factory=_no_calls)
     # Those of the pending that wait for a person, by number. They have not been made.
-    asked: dict[int, Asked] = field(default_factory=dict[int, Asked])
+    asked: dict[int, Asked] = field(default_factory=_none_asked)
     # Those of the pending that were never made, though nobody here is asked about them: they woke from a snapshot.
-    unmade: set[int] = field(default_factory=set[int])
-    records: dict[int, ExternalCallRecord] = field(default_factory=dict[int, ExternalCallRecord])
+    unmade: set[int] = field(default_factory=_none_unmade)
+    records: dict[int, ExternalCallRecord] = field(default_factory=_no_records)
     cpu_ms: float = 0.0
     memory_peak_bytes: int = 0
     instructions: int = 0
@@ -102,6 +120,7 @@ class Cell:
         return [asked.approval.id for asked in self.asked.values()]
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Ending:
     """How a cell ended. `lost` says that the namespace must go back to what it was before."""
@@ -149,11 +168,14 @@ class Runner:
 
     async def start(self, berth: Berth, cell: Cell, turn: Turn) -> Drive:
         began = self._clock.monotonic()
-        async with self._turnstile:
+        await self._turnstile.acquire()
+        try:
             assert berth.interpreter is not None
             cell.course.ran = True
             step = await berth.interpreter.start(cell.program, turn)
             self._waits = isinstance(step, Suspended)
+        finally:
+            self._turnstile.release()
         self._charge(cell, step, began)
         if isinstance(step, Suspended):
             return await self._follow(berth, cell, step, {})
@@ -303,7 +325,8 @@ class Runner:
         cell.wall_left_ms -= (self._clock.monotonic() - began) * 1000
         cell.cpu_left_ms -= usage.cpu_ms
         cell.cpu_ms += usage.cpu_ms
-        cell.memory_peak_bytes = max(cell.memory_peak_bytes, usage.memory_peak_bytes)
+        if usage.memory_peak_bytes > cell.memory_peak_bytes:
+            cell.memory_peak_bytes = usage.memory_peak_bytes
         cell.instructions += usage.instructions
 
     async def _settle(self, cell: Cell, step: Suspended, tasks: _Tasks) -> Sequence[Settlement]:

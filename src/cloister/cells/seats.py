@@ -152,10 +152,15 @@ class Seats:
             # Cancelled in the middle of a dump, which its worker may not survive.
             await asyncio.shield(self.lose(namespace))
             raise
-        if self._line:
+        if not self.leave_at_once(namespace):
             await self.rest(namespace)
-        else:
-            self._idle[id(namespace)] = namespace
+
+    def leave_at_once(self, namespace: Namespace) -> bool:
+        """As `leave`, of a namespace that keeps its seat as it is; False for any other, and then nothing happens."""
+        if self._line or not namespace.lasting or namespace.tape.full:
+            return False
+        self._idle[id(namespace)] = namespace
+        return True
 
     async def lose(self, namespace: Namespace) -> None:
         """The interpreter is dead or not to be trusted: the namespace is what its bytes and its tape say."""

@@ -68,7 +68,7 @@ class Supervisor:
     def admit(self, life: Life) -> None:
         """Raises `QueueFull` when there are too many already."""
         self.check_room()
-        self.adopt(life)
+        self._lives.add(life)
 
     def adopt(self, life: Life) -> None:
         """One that is there in any case: from now on it goes on without a caller."""

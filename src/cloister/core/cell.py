@@ -15,6 +15,7 @@ from cloister.core.approval import Approval
 from cloister.core.call import ExternalCallRecord
 from cloister.core.diagnostic import Diagnostic, ErrorObject
 from cloister.core.errors import InvalidLimits
+from cloister.core.light import light
 from cloister.core.run import Metrics
 
 Content: TypeAlias = tuple[Mapping[str, Any], ...]
@@ -70,6 +71,7 @@ class _Ended:
     metrics: Metrics = field(default_factory=Metrics)
 
 
+@light
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed(_Ended):
     result: Any = None

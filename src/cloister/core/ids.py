@@ -28,7 +28,8 @@ class IdSource:
     def __init__(self, now_ms: Callable[[], int], chance: Callable[[int], bytes] = os.urandom) -> None:
         self._now_ms = now_ms
         self._chance = chance
-        self._stamp = -1
+        self._stamp = self._era = -1
+        self._era_letters = ""
         self._head = ""
         self._count = 0
         # Ids are also made in worker threads; two of them must never get the same.
@@ -41,19 +42,34 @@ class IdSource:
                 self._stamp = now_ms
                 # The top bit stays clear: room to count up within the millisecond.
                 self._count = int.from_bytes(self._chance(10), "big") >> 1
-                self._head = _letters(now_ms, 50) + _letters(self._count >> 20, 60)
+                self._head = self._stamped(now_ms) + _letters(self._count >> 20)
             else:
                 self._count += 1
                 if not self._count & 0xFFFFF:
-                    self._head = _letters(self._stamp, 50) + _letters(self._count >> 20, 60)
+                    self._head = self._stamped(self._stamp) + _letters(self._count >> 20)
             count = self._count
             # Only the last four characters change from one id to the next.
             return prefix + self._head + _PAIRS[(count >> 10) & 1023] + _PAIRS[count & 1023]
 
+    def _stamped(self, now_ms: int) -> str:
+        """The time as ten characters, of which the first six change every seventeen minutes."""
+        era = now_ms >> 20
+        if era != self._era:
+            self._era, self._era_letters = era, _letters(era)[-6:]
+        return self._era_letters + _PAIRS[now_ms >> 10 & 1023] + _PAIRS[now_ms & 1023]
 
-def _letters(value: int, bits: int) -> str:
-    """Base 32, two characters at a time: half the work of one by one."""
-    return "".join([_PAIRS[(value >> shift) & 1023] for shift in range(bits - 10, -1, -10)])
+
+def _letters(value: int) -> str:
+    """60 bits in base 32, two characters at a time: half the work of one by one."""
+    pairs = _PAIRS
+    return (
+        pairs[value >> 50 & 1023]
+        + pairs[value >> 40 & 1023]
+        + pairs[value >> 30 & 1023]
+        + pairs[value >> 20 & 1023]
+        + pairs[value >> 10 & 1023]
+        + pairs[value & 1023]
+    )
 
 
 def check_session_id(value: object) -> SessionId:

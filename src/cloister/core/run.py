@@ -11,6 +11,7 @@ from cloister.core.diagnostic import Diagnostic, ErrorObject
 from cloister.core.errors import InvalidLimits
 from cloister.core.ids import check_session_id
 from cloister.core.language import Language
+from cloister.core.light import light
 from cloister.core.limits import SessionLimits
 
 
@@ -35,6 +36,7 @@ class RunRequest:
             SessionLimits(**self.limits)
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Metrics:
     """What a run used. `instructions` is 0 where the interpreter cannot count them."""
@@ -46,6 +48,7 @@ class Metrics:
     external_calls_count: int = 0
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class RunResult:
     status: RunStatus

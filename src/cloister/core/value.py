@@ -74,6 +74,8 @@ def sized(
     """
     kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is int:
+        if -_EXACT < value < _EXACT:
+            return value, value.bit_length() // 3 + 2
         return _integer(value), _number_size(value)
     if kind is str and text is None:
         return _text(value, bounds), _text_size(value)

@@ -39,27 +39,20 @@ class _Rounds:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._watched: set[Warden] = set()
-        self._walking = False
+        self.watched: set[Warden] = set()
+        self.walking = False
 
-    def add(self, warden: "Warden") -> None:
-        self._watched.add(warden)
-        warden.rounds = self
-        if not self._walking:
-            self._walking = True
-            self._loop.call_later(_ROUND_SECONDS, self._walk)
-
-    def remove(self, warden: "Warden") -> None:
-        self._watched.discard(warden)
-        warden.rounds = None
+    def begin(self) -> None:
+        self.walking = True
+        self._loop.call_later(_ROUND_SECONDS, self._walk)
 
     def _walk(self) -> None:
         now = time.monotonic()
-        for warden in tuple(self._watched):
+        for warden in tuple(self.watched):
             warden.look(now)
-        self._walking = bool(self._watched)
-        if self._walking:
-            self._loop.call_later(_ROUND_SECONDS, self._walk)
+        self.walking = False
+        if self.watched:
+            self.begin()
 
 
 _rounds: "WeakKeyDictionary[asyncio.AbstractEventLoop, _Rounds]" = WeakKeyDictionary()
@@ -84,9 +77,8 @@ class Warden:
         except OSError:
             self._status = None
         self.verdict: Verdict | None = None
-        self.rounds: _Rounds | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._home: _Rounds
+        self._rounds: _Rounds | None = None
         self._ends = self._cpu_ends = math.inf
         self._closed = False
         self._peak = 0
@@ -130,15 +122,19 @@ class Warden:
         at = text.find(b"VmHWM:")
         return int(text[at + 6 : text.find(b"kB", at)]) * 1024 if at >= 0 else 0
 
-    def watch(self, wall_ms: float, cpu_ms: float) -> None:
-        """From now on: kill after `wall_ms`, or once the worker has used `cpu_ms` more and the grace."""
+    def watch(self, wall_ms: float, cpu_ms: float, used_ms: float | None = None) -> None:
+        """From now on: kill after `wall_ms`, or once the worker has used `cpu_ms` more and the grace. `used_ms` is what
+        it had used just now, if that is known: asking the kernel has its price."""
         self.verdict = None
         self._ends = time.monotonic() + wall_ms / 1000
-        self._cpu_ends = self.cpu_ms() + cpu_ms + CPU_GRACE_MS
+        self._cpu_ends = (self.cpu_ms() if used_ms is None else used_ms) + cpu_ms + CPU_GRACE_MS
         loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            self._loop, self._home = loop, _rounds_of(loop)
-        self._home.add(self)
+        rounds = self._rounds
+        if rounds is None or loop is not self._loop:
+            self._loop, self._rounds = loop, rounds = loop, _rounds_of(loop)
+        rounds.watched.add(self)
+        if not rounds.walking:
+            rounds.begin()
 
     def look(self, now: float) -> None:
         """Kill the worker if its time is up."""
@@ -149,8 +145,8 @@ class Warden:
 
     def rest(self) -> None:
         """The step is over: stop watching."""
-        if self.rounds is not None:
-            self.rounds.remove(self)
+        if self._rounds is not None:
+            self._rounds.watched.discard(self)
 
     def kill(self, verdict: Verdict | None = None) -> None:
         if verdict is not None and self.verdict is None:

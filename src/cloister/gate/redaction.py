@@ -41,7 +41,7 @@ class Redactor:
 
     def __bool__(self) -> bool:
         """Whether there is anything to scrub."""
-        return bool(self.needles())
+        return bool(self.needles().anchored)
 
     def learn(self, name: str, value: str) -> None:
         """From now on scrub this too."""

@@ -31,7 +31,8 @@ class MemorySecrets:
     def __init__(self) -> None:
         # Replaced as a whole, so that a reader needs no lock.
         self._secrets: Mapping[str, Secret] = {}
-        self._generation = 0
+        # Counts the changes.
+        self.generation = 0
         # Two changes at once must not lose one of them.
         self._lock = threading.Lock()
 
@@ -47,10 +48,6 @@ class MemorySecrets:
         for name, given in cast("Mapping[Any, Any]", mapping).items():
             made.set(name, _parse_secret(name, given))
         return made
-
-    @property
-    def generation(self) -> int:
-        return self._generation
 
     def names(self) -> Sequence[str]:
         return sorted(self._secrets)
@@ -71,14 +68,14 @@ class MemorySecrets:
             secrets = {**self._secrets, name: secret}
             _check_markers(name, secrets)
             self._secrets = secrets
-            self._generation += 1
+            self.generation += 1
 
     def delete(self, name: str) -> None:
         with self._lock:
             if name not in self._secrets:
                 raise InvalidInput(f"there is no secret {_shown(name)}", hint=_those(self._secrets))
             self._secrets = {other: secret for other, secret in self._secrets.items() if other != name}
-            self._generation += 1
+            self.generation += 1
 
     def copy(self) -> "MemorySecrets":
         """To see whether a change would be taken."""

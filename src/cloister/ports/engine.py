@@ -21,6 +21,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from cloister.core.diagnostic import Diagnostic, ErrorObject
 from cloister.core.language import Language
+from cloister.core.light import light
 from cloister.core.limits import SessionLimits
 from cloister.core.value import Json
 from cloister.ports.helping import Helper, no_helper
@@ -91,6 +92,7 @@ class Raised:
 Settlement: TypeAlias = Returned | Raised
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What a step used: processor time of the worker and the most memory it has held."""
@@ -109,6 +111,7 @@ class Suspended:
     usage: Usage = Usage()
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Finished:
     """The program ended. `calls` were made and never awaited: they must not be dispatched."""
@@ -134,6 +137,7 @@ Step: TypeAlias = Suspended | Finished | Failed
 Sink: TypeAlias = Callable[[Literal["stdout", "stderr"], str], None]
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Program:
     """One cell's code and what it starts with."""
@@ -142,6 +146,7 @@ class Program:
     inputs: Mapping[str, Json] = field(default_factory=dict[str, Any])
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Turn:
     """The conditions of one step: the time that the guest sees, and what it may still use."""

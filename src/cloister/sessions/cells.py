@@ -81,8 +81,9 @@ class Cells:
         self, program: Program, bounds: SessionLimits, listener: Listener | None, *, detached: bool, isolated: bool
     ) -> Life:
         """A cell that nobody knows of yet."""
-        check_listener(listener)
-        return self._making.new(program, bounds, self.driver, listener, detached=detached, isolated=isolated)
+        if listener is not None:
+            check_listener(listener)
+        return self._making.new(program, bounds, self._book.driver, listener, detached=detached, isolated=isolated)
 
     def admit(self, life: Life) -> None:
         """Take a cell in and have it driven when its turn comes. Raises `QueueFull` and changes nothing."""
@@ -95,16 +96,16 @@ class Cells:
         self._setting.enlist(life)
         self._driving.line_up(life)
 
-    async def run(
+    def run(
         self, life: Life, then: Callable[[RunResult], Awaitable[RunResult]] | None = None
-    ) -> RunResult | None:
+    ) -> Awaitable[RunResult | None]:
         """Drive a cell to its end, or until it waits for a person, in the caller's task; `then` happens while it still
         has the turn. None: another one sleeps here, and the session has to wait for it."""
-        return await self._driving.run(life, then)
+        return self._driving.run(life, then)
 
-    async def resume(self, life: Life, listener: Listener | None) -> RunResult:
+    def resume(self, life: Life, listener: Listener | None) -> Awaitable[RunResult]:
         """Go on with a cell that sleeps, in the caller's task; if nobody has answered, it still waits."""
-        return await self._driving.resume(life, listener)
+        return self._driving.resume(life, listener)
 
     def detach(self, life: Life) -> None:
         """From now on it goes on by itself."""
@@ -171,6 +172,7 @@ class Cells:
         await self._setting.seats.lose(self.driver.namespace)
         if place is not None:
             self.order.leave(place)
+        self.watch.close()
         for life in self._book.all():
             if life.observer is None:
                 self._book.read(life)

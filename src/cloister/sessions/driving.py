@@ -60,7 +60,7 @@ class Driving:
     def _ready(self, life: Life) -> None:
         if self._book.closed:
             return
-        self._setting.supervisor.ready(life, self._setting.session_id, self._setting.seats, lambda: self._tend(life))
+        self._setting.supervisor.ready(life, self._setting.session_id, self._setting.seats, partial(self._tend, life))
 
     def detach(self, life: Life) -> None:
         """From now on it goes on by itself."""
@@ -117,9 +117,10 @@ class Driving:
             self._book.drop(life)
             raise
         finally:
-            life.lingers = False
-            if life.ended:
-                self._book.leave(life)
+            if life.lingers:
+                life.lingers = False
+                if life.ended:
+                    self._book.leave(life)
 
     async def resume(self, life: Life, listener: Listener | None) -> RunResult:
         """Go on with a cell that sleeps, in the caller's task; if nobody has answered, it still waits."""
@@ -236,16 +237,14 @@ class Driving:
             place, life.place = life.place, None
             self._book.end(life, drove)
             self.lay_asleep(sleeper.kept, sleeper.image, place)
+        elif (keeper := self._setting.keeper) is not None and life.number:
+            await self._finish(keeper, life, drove)
         else:
-            await self._finish(life, drove)
+            self._book.end(life, drove)
         return False
 
-    async def _finish(self, life: Life, ended: Ended) -> None:
+    async def _finish(self, keeper: Keeper, life: Life, ended: Ended) -> None:
         """The program has ended: its end is written down before anybody is told."""
-        keeper = self._setting.keeper
-        if keeper is None or not life.number:
-            self._book.end(life, ended)
-            return
         # What has ended has ended, also for a caller who leaves meanwhile.
         writing = asyncio.ensure_future(self._write_end(keeper, life, ended))
         cancelled = False
@@ -274,7 +273,7 @@ class Driving:
     def _started(self, life: Life) -> None:
         life.seated()
         self._making.start(life)
-        self._book.tell(life, "cell.started", {"isolated": life.isolated})
+        self._setting.tell(life, "cell.started", {"isolated": life.isolated})
 
     def _recover(self, life: Life, sleeper: Sleeper) -> None:
         """A cell that did not wake, or was stopped in the middle of it."""

@@ -28,6 +28,7 @@ from cloister.core.value import Json
 from cloister.core.wire import from_json
 from cloister.gate import Budget
 from cloister.ports.engine import Catalog, Program
+from cloister.ports.helping import Helper
 from cloister.ports.journal import Entry
 from cloister.ports.rows import CellRow
 from cloister.ports.store import Store
@@ -169,7 +170,10 @@ class Making:
 
     def _equip(self, life: Life) -> None:
         """Give the program its helpers."""
-        cell, loop = life.cell, asyncio.get_running_loop()
+        life.cell.helper = _Voice(partial(self._answers, life, asyncio.get_running_loop()))
+
+    def _answers(self, life: Life, loop: asyncio.AbstractEventLoop) -> Helper:
+        cell = life.cell
 
         def notify(said: str) -> None:
             loop.call_soon_threadsafe(self._notified, life, said)
@@ -182,11 +186,26 @@ class Making:
             return door(name, arguments)
 
         door = self._setting.files.door(cell.id)
-        cell.helper = answers(cell.output, cell.values, notify, hand_over, files)
+        return answers(cell.output, cell.values, notify, hand_over, files)
 
     def _notified(self, life: Life, said: str) -> None:
         redactor = self._setting.handles.redactor()
         self._setting.tell(life, "cell.notified", {"message": redactor.text(said) if redactor else said})
+
+
+class _Voice:
+    """A helper that is made when the program first speaks: most never do."""
+
+    __slots__ = ("_answer", "_make")
+
+    def __init__(self, make: Callable[[], Helper]) -> None:
+        self._make = make
+        self._answer: Helper | None = None
+
+    def __call__(self, name: str, arguments: tuple[Json, ...]) -> Json:
+        if self._answer is None:
+            self._answer = self._make()
+        return self._answer(name, arguments)
 
 
 def _records(entries: Iterable[Entry]) -> dict[int, ExternalCallRecord]:

@@ -4,6 +4,7 @@ When something had to be cut, the whole output is in the session's files.
 """
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from cloister.cells.cut import cut_middle, fit
@@ -53,6 +54,8 @@ class Teller:
     def end(self, life: Life, result: RunResult, *, content: bool = True) -> Observation:
         """The end of a cell; without its content for one who only ended it, while another observes."""
         shown, saved = self.news(life) if content else ((), None)
+        if life.cell.machine.state is CellState.COMPLETED:
+            return self._completed(life, result, shown, saved)
         ended: dict[str, Any] = {
             "cell_id": life.id,
             "diagnostics": result.diagnostics,
@@ -60,8 +63,6 @@ class Teller:
             "metrics": result.metrics,
         }
         match life.cell.machine.state:
-            case CellState.COMPLETED:
-                return self._completed(life, result, ended, shown, saved)
             case CellState.FAILED:
                 return Failed(**ended, content=shown, saved_output=saved, error=result.error or _LOST)
             case CellState.TERMINATED:
@@ -70,19 +71,25 @@ class Teller:
                 return Interrupted(**ended, content=shown, saved_output=saved, error=result.error or _LOST)
 
     def finished(self, life: Life) -> None:
-        """No more output comes: a file that was saved meanwhile gets the rest."""
-        if life.saved:
-            self._save(life, life.cell.output.whole())
+        """No more output comes: the file that was saved meanwhile gets the rest."""
+        self._save(life, life.cell.output.whole())
 
-    def _completed(
-        self, life: Life, result: RunResult, ended: dict[str, Any], shown: Content, saved: str | None
-    ) -> Completed:
+    def _completed(self, life: Life, result: RunResult, shown: Content, saved: str | None) -> Completed:
+        completed = Completed(
+            cell_id=life.id,
+            content=shown,
+            saved_output=saved,
+            diagnostics=result.diagnostics,
+            external_calls=result.external_calls,
+            metrics=result.metrics,
+            result=result.result,
+        )
         value, most = result.result, life.max_output_bytes
         if most is None or isinstance(value, _SCALARS):
-            return Completed(**ended, content=shown, saved_output=saved, result=value)
+            return completed
         written = json.dumps(value, ensure_ascii=False)
         if len(written) * 4 <= most or len(written.encode("utf-8", "replace")) <= most:
-            return Completed(**ended, content=shown, saved_output=saved, result=value)
+            return completed
         # A value that was cut is no value any more: it is shown as text, and is whole in the file.
         saved = self._save(life, f"{life.cell.output.whole()}\n{json.dumps(value, indent=1, ensure_ascii=False)}\n")
         text, _ = cut_middle(written, most, saved)
@@ -92,8 +99,13 @@ class Teller:
             "the result is larger than an observation may be, and is shown as text with its middle cut",
             "keep it in a variable and return what is needed of it",
         )
-        ended["diagnostics"] = (*result.diagnostics, note)
-        return Completed(**ended, content=(*shown, {"type": "input_text", "text": text}), saved_output=saved)
+        return replace(
+            completed,
+            diagnostics=(*result.diagnostics, note),
+            content=(*shown, {"type": "input_text", "text": text}),
+            saved_output=saved,
+            result=None,
+        )
 
     def _save(self, life: Life, text: str) -> str | None:
         path = output_path(life.id)

@@ -62,7 +62,7 @@ def prepare(
             return ErrorObject(Code.INVALID_INPUT, f"inputs: {bad!r} cannot be a variable's name")
         values = made
     try:
-        bounds = own.narrowed_by(limits)
+        bounds = own if limits is None else own.narrowed_by(limits)
     except InvalidLimits as refusal:
         return ErrorObject(Code.INVALID_LIMITS, refusal.message)
     if timeout_ms is not None:

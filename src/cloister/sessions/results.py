@@ -89,7 +89,7 @@ def _records(cell: Cell) -> tuple[ExternalCallRecord, ...]:
 def _metrics(cell: Cell, duration_ms: float) -> Metrics:
     return Metrics(
         duration_ms=duration_ms,
-        cpu_ms=round(cell.cpu_ms, 3),
+        cpu_ms=round(cell.cpu_ms * 1000) / 1000,
         memory_peak_bytes=cell.memory_peak_bytes,
         instructions=cell.instructions,
         external_calls_count=len(cell.records),

@@ -20,7 +20,7 @@ from cloister.core.run import RunResult
 from cloister.core.session import SessionMeta
 from cloister.gate import Gate, Handles, Scope
 from cloister.ports.clock import moment
-from cloister.ports.engine import Catalog, Turn
+from cloister.ports.engine import Turn
 from cloister.ports.rows import CellRow, SecretRow, SessionRow, Write
 from cloister.ports.store import Store
 from cloister.sessions.asleep import put_to_sleep
@@ -117,7 +117,7 @@ class Session(Tooled):
             supervisor=grounds.supervisor,
             files=self._files,
             values=self._values,
-            catalog=self._current_catalog,
+            catalog=partial(self._catalog.current, options.language, self._mark),
             events=grounds.events,
             keeper=self._keeper,
             row=self.row,
@@ -206,12 +206,12 @@ class Session(Tooled):
         never an exception."""
         if validate_only:
             return await self.validate(code, inputs=inputs)
-        prepared = prepare(code, inputs, self.language, self.limits, limits, timeout_ms)
+        prepared = prepare(code, inputs, self._options.language, self._options.limits, limits, timeout_ms)
         if isinstance(prepared, ErrorObject):
             return self._refused(prepared)
         self._check_open()
-        self._used_ms = self._clock.now_ms()
         life = self._cells.new(*prepared, on_output, detached=False, isolated=False)
+        self._used_ms = life.created_ms
         return await self._cells.run(life, self._with_snapshot if return_snapshot else None) or self._refused(ASLEEP)
 
     async def resume(self, cell_id: str | None = None, *, on_output: Listener | None = None) -> RunResult:
@@ -252,17 +252,16 @@ class Session(Tooled):
         The session's `wall_ms` does not bound it, but the host's `cell_wall_ms` does, or a `wall_ms` among `limits`.
         `on_begin` is told its id at once, for whoever may be cancelled before this returns."""
         self._check_open()
-        terms = observing_terms(code, self.language, yield_ms, max_output_tokens, self._supervisor.limits)
+        language = self._options.language
+        terms = observing_terms(code, language, yield_ms, max_output_tokens, self._supervisor.limits)
         isolated, enduring = check_switch(isolated, "isolated"), self._enduring
-        prepared = prepare(code, inputs, self.language, enduring, lasting(limits, enduring.wall_ms))
-        for refused in (terms, prepared):
-            if isinstance(refused, ErrorObject):
-                return Failed(cell_id=self._ids.new("cel_"), error=with_hint(refused))
-        assert not isinstance(terms, ErrorObject)
-        assert not isinstance(prepared, ErrorObject)
-        program, bounds = prepared
-        self._used_ms = self._clock.now_ms()
-        life = self._cells.new(program, bounds, on_output, detached=True, isolated=isolated)
+        prepared = prepare(code, inputs, language, enduring, lasting(limits, enduring.wall_ms))
+        if isinstance(terms, ErrorObject):
+            return self._not_begun(terms)
+        if isinstance(prepared, ErrorObject):
+            return self._not_begun(prepared)
+        life = self._cells.new(*prepared, on_output, detached=True, isolated=isolated)
+        self._used_ms = life.created_ms
         observe_ms, life.max_output_bytes = terms
         self._cells.admit(life)
         if on_begin is not None:
@@ -317,7 +316,7 @@ class Session(Tooled):
             return self._refused(prepared)
         program, bounds = prepared
         self._check_open()
-        now_ms, catalog = self._clock.now_ms(), self._current_catalog()
+        now_ms, catalog = self._clock.now_ms(), self._catalog.current(self.language, self._mark)
         turn = Turn(now_ms, bounds.wall_ms, bounds.cpu_ms, lambda _s, _t: None, catalog)
         checked = await check_program(self._cells, self._seats, program, self._options.type_check, turn)
         if checked is None:
@@ -486,11 +485,11 @@ class Session(Tooled):
             left_out=self._cells.left_out() + self._belongings.left_out(),
         )
 
-    def _current_catalog(self) -> Catalog:
-        return self._catalog.current(self.language, self._mark)
-
     def _refused(self, error: ErrorObject) -> RunResult:
         return RunResult(status=status_of(error.code), cell_id=self._ids.new("cel_"), error=with_hint(error))
+
+    def _not_begun(self, error: ErrorObject) -> Failed:
+        return Failed(cell_id=self._ids.new("cel_"), error=with_hint(error))
 
     def _leaving(self) -> bool:
         return self._ledger is not None and self._ledger.leaving

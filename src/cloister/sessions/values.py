@@ -43,7 +43,7 @@ class _Note:
 class Values:
     """The methods that wait are the host's; the others are for the runtime, in the middle of other work."""
 
-    __slots__ = ("_bounds", "_clock", "_is_shared", "_keep", "_notes", "_total_bytes", "_values", "version")
+    __slots__ = ("_bounds", "_clock", "_is_shared", "_keep", "_notes", "_total_bytes", "_values", "_view", "version")
 
     def __init__(self, clock: Clock, bounds: ValueBounds = BOUNDS, *, keep: Keep | None = None) -> None:
         self._clock = clock
@@ -57,6 +57,7 @@ class Values:
         self.version = 0
         # Somebody has a view of `_values`: it is copied before the next write, and not before.
         self._is_shared = False
+        self._view: Mapping[str, Json] = {}
 
     async def get(self, key: str, default: Json = None) -> Json:
         name = check_key(key)
@@ -131,8 +132,9 @@ class Values:
 
     def view(self) -> Mapping[str, Json]:
         """The values as they are now, for good. Nobody may change what is in them."""
-        self._is_shared = True
-        return MappingProxyType(self._values)
+        if not self._is_shared:
+            self._is_shared, self._view = True, MappingProxyType(self._values)
+        return self._view
 
     def for_cell(self) -> CellValues:
         """What a cell that starts now sees."""

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from cloister.cells.alarm import Alarm
 from cloister.cells.life import Life
 from cloister.core.cell import Observation, WaitingForApproval, Yielded
 from cloister.gate import ApprovalDesk
@@ -25,21 +26,33 @@ class Watch:
         self._desk = desk
         self._read = read
         self._detach = detach
+        # For the next observer: nearly always there is one at a time.
+        self._spare: Alarm | None = None
+
+    def close(self) -> None:
+        if self._spare is not None:
+            self._spare.close()
 
     async def one(self, life: Life, yield_ms: int) -> Observation:
         """What there is to tell, as soon as there is something, or after `yield_ms`."""
-        life.check_unattended()
-        self._detach(life)
-        loop = asyncio.get_running_loop()
-        news: asyncio.Future[None] = loop.create_future()
+        if life.attended:
+            life.check_unattended()
+        if not life.detached:
+            self._detach(life)
+        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         life.observe(news)
         try:
             if yield_ms > 0 and not self._has_news(life):
-                timer = loop.call_later(yield_ms / 1000, life.poke)
+                alarm, self._spare = self._spare or Alarm(), None
+                alarm.set(yield_ms / 1000, life.poke)
                 try:
                     await news
                 finally:
-                    timer.cancel()
+                    if self._spare is None:
+                        alarm.put_off()
+                        self._spare = alarm
+                    else:
+                        alarm.close()
         finally:
             life.look_away()
         # Nothing is awaited from here on: what is taken is delivered.
@@ -94,4 +107,6 @@ class Watch:
         return self._desk.are_open(asked) and not self._desk.being_answered(asked)
 
     def _has_news(self, life: Life) -> bool:
-        return life.result is not None or (self.is_with_people(life) and life.told != frozenset(life.cell.approval_ids))
+        if life.result is not None or life.sleeper is None:
+            return life.result is not None
+        return self.is_with_people(life) and life.told != frozenset(life.cell.approval_ids)

@@ -11,6 +11,7 @@ stays there: from then on any function in it may call. See `seat.py`.
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pydantic_monty as monty
@@ -127,12 +128,13 @@ class MontyInterpreter:
 
     async def start(self, program: Program, turn: Turn) -> Step:
         self._code = program.code
-        self._grant(turn.catalog)
+        if turn.catalog is not self._granted:
+            self._grant(turn.catalog)
         seat = self._seat
         if isinstance(seat, Desk):
             if not self._may_call(program.code, turn.catalog):
                 # Nothing is ever pending at a desk, so the record of it stays the empty one.
-                return await self._step(turn, lambda: self._compute(seat, program))
+                return await self._step(turn, partial(self._compute, seat, program))
             try:
                 self._seat = seat = await self._move(self)
             except EngineUnavailable:
@@ -186,7 +188,7 @@ class MontyInterpreter:
             return Failed(self._crash_error(""), fatal=True)
         # Launched before it is watched: the worker is at it while we do the rest.
         under_way = launch()
-        warden.watch(turn.wall_ms, turn.cpu_ms)
+        warden.watch(turn.wall_ms, turn.cpu_ms, self._cpu_before)
         try:
             step = await under_way
         except asyncio.CancelledError:
@@ -210,8 +212,9 @@ class MontyInterpreter:
         return step
 
     def _usage(self) -> Usage:
-        cpu_ms = max(self._seat.warden.cpu_ms() - self._cpu_before, 0.0)
-        return Usage(cpu_ms, self._seat.warden.peak_bytes(cpu_ms))
+        warden = self._seat.warden
+        cpu_ms = warden.cpu_ms() - self._cpu_before
+        return Usage(cpu_ms if cpu_ms > 0 else 0.0, warden.peak_bytes(cpu_ms))
 
     def _crash_error(self, crash: str) -> ErrorObject:
         verdict = self._seat.warden.verdict
@@ -226,12 +229,13 @@ class MontyInterpreter:
         return ErrorObject(Code.ENGINE_CRASHED, "the worker that ran the program died", "run the cell again")
 
     def _compute(self, seat: Desk, program: Program) -> Awaitable[Step]:
+        home, self._home = self._home, None
         feed = seat.session.feed_run(
             program.code,
             inputs=program.inputs or None,
             external_lookup=_NOTHING,
             print_callback=self._print,
-            cwd=self._from_home(),
+            cwd=home,
             os=self._answer_os_at_once,
         )
         return self._computed(feed)
@@ -253,16 +257,13 @@ class MontyInterpreter:
             return await asyncio.to_thread(self._finished, value)
         return step
 
-    def _from_home(self) -> str | None:
-        home, self._home = self._home, None
-        return home
-
     # -- in the lane -----------------------------------------------------------------------------------------
 
     def _feed(self, program: Program) -> Step:
+        home, self._home = self._home, None
         try:
             snapshot = self._seat.session.feed_start(
-                program.code, inputs=program.inputs or None, print_callback=self._print, cwd=self._from_home()
+                program.code, inputs=program.inputs or None, print_callback=self._print, cwd=home
             )
             return self._drive(snapshot)
         except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
@@ -445,8 +446,6 @@ class MontyInterpreter:
 
     def _grant(self, catalog: Catalog) -> None:
         """Make the catalog's namespaces importable."""
-        if catalog is self._granted:
-            return
         self._granted = catalog
         self._modules.clear()
         if not catalog.modules and not any("." in name for name in catalog.names):

@@ -56,6 +56,8 @@ class Pending:
 
     def leftover(self) -> tuple[Call, ...]:
         """The program is over: what it still waited for, or never did."""
+        if not self.waiting and not self.numbers:
+            return ()
         calls = tuple(self.waiting.values())
         self.waiting, self.numbers = {}, {}
         return calls
