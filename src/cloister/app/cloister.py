@@ -11,6 +11,7 @@ from cloister.app.approving import Approving
 from cloister.app.engines import EngineRoom, engine_version
 from cloister.app.granting import Granting, Share, plugin_states
 from cloister.app.keys import Keys
+from cloister.app.letterbox import Letterbox
 from cloister.app.recovery import RecoveredCell, Recovery, RecoveryReport
 from cloister.app.runtime import LanguageRuntime
 from cloister.app.terms import Terms
@@ -165,7 +166,8 @@ class Cloister(Approving):
             if self._ledger is not None and self._recovery is not None:
                 self._events.last = await self._ledger.store.last_event()
                 await self._recovery.run()
-                self._upkeep = Upkeep(self._ledger, self._recovery, self._retention, self._clock)
+                letterbox = Letterbox(self._ledger.store, self._desk, self._clock)
+                self._upkeep = Upkeep(self._ledger, self._recovery, letterbox, self._retention, self._clock)
                 self._upkeep.start()
         except BaseException:
             await self.__aexit__()

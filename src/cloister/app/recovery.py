@@ -37,7 +37,7 @@ from cloister.sessions import Session
 from cloister.sessions.abandoned import ended_row, has_ended
 from cloister.sessions.events import Events
 from cloister.sessions.ledger import Ledger
-from cloister.sessions.questions import question_of
+from cloister.sessions.questions import ANSWERED, question_of, take_answer
 from cloister.sessions.vault import Vault
 from cloister.tools.registry import ToolRegistry
 
@@ -45,7 +45,8 @@ _PAGE = 10_000
 # So many sessions are asked one by one.
 _FEW = 64
 # Those that mean something beyond their own cell: open to be seen, or allowed for good.
-_LASTING = (ApprovalState.PENDING, ApprovalState.ALLOWED)
+_OPEN = (ApprovalState.PENDING, ANSWERED)
+_LASTING = (*_OPEN, ApprovalState.ALLOWED)
 # How often somebody who waits for another host's session looks whether it is free.
 _LOOK_SECONDS = 0.25
 _NOT_KEPT = ErrorObject(
@@ -365,16 +366,19 @@ class Recovery:
 
     async def _restore_approvals(self, session_ids: Collection[str], cell_ids: Collection[str]) -> None:
         """The questions of these cells, and the answers that count for good. What nobody waits for any more is
-        cancelled."""
+        cancelled. An answer that was left for the host before counts as given now."""
         one = next(iter(session_ids)) if len(session_ids) == 1 else None
-        for state in ApprovalState if session_ids else ():
+        for state in (*ApprovalState, ANSWERED) if session_ids else ():
             after: str | None = None
             while rows := await self._ledger.store.approvals(session_id=one, state=state, after=after, limit=_PAGE):
                 for row in rows:
                     if row.session_id in session_ids and (row.cell_id in cell_ids or state in _LASTING):
                         self._desk.restore(question_of(row))
                     if row.session_id in session_ids and row.cell_id not in cell_ids:
-                        self._desk.cancel([row.id] if state is ApprovalState.PENDING else [])
+                        self._desk.cancel([row.id] if state in _OPEN else [])
+                    elif row.session_id in session_ids and state == ANSWERED:
+                        self._events.keep(row.session_id)
+                        take_answer(self._desk, row)
                 after = rows[-1].id
 
     async def _secrets_of(self, session_ids: Collection[str]) -> dict[str, list[SecretRow]]:

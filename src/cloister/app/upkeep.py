@@ -1,13 +1,14 @@
 """Upkeep: what a host with a store does again and again while it is open, without anybody asking.
 
-It goes on with what other hosts have left, and keeps the store from growing for ever. A store that is in trouble is
-logged, and asked again the next time.
+It goes on with what other hosts have left, takes the answers that others give to its questions, and keeps the store
+from growing for ever. A store that is in trouble is logged, and asked again the next time.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from cloister.app.letterbox import Letterbox
 from cloister.app.recovery import Recovery
 from cloister.core.errors import CloisterError
 from cloister.core.event import EventRetention
@@ -17,12 +18,17 @@ from cloister.sessions.ledger import Ledger
 log = logging.getLogger("cloister.app")
 # So often within the time of a lease.
 _LOOKS = 6
+# Answers that are given within a moment are taken together, however much else happens in the store.
+_MOMENT_MS = 50
 
 
 class Upkeep:
-    def __init__(self, ledger: Ledger, recovery: Recovery, retention: EventRetention, clock: Clock) -> None:
+    def __init__(
+        self, ledger: Ledger, recovery: Recovery, letterbox: Letterbox, retention: EventRetention, clock: Clock
+    ) -> None:
         self._ledger = ledger
         self._recovery = recovery
+        self._letterbox = letterbox
         self._retention = retention
         self._clock = clock
         self._tasks: list[asyncio.Task[None]] = []
@@ -31,6 +37,7 @@ class Upkeep:
         loop = asyncio.get_running_loop()
         rounds = (
             ("taking over what others have left", self._ledger.lease_ms / _LOOKS, self._recovery.look),
+            ("taking the answers of others", _MOMENT_MS, self._letterbox.look),
             ("keeping the store small", self._retention.every_ms, self._tidy),
         )
         self._tasks = [loop.create_task(self._again(*one), name=f"cloister: {one[0]}") for one in rounds]

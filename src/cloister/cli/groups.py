@@ -17,6 +17,10 @@ A store is named by --store; otherwise it is that of the configuration, or clois
 _EXITS = "Exit codes: 0 it is done, 1 it could not be done, 2 the command is wrong or there is no such store."
 _READS = "Changes nothing, and may be done while the session is in use."
 _CLAIMS = "Refused while another process has the session open, which is named."
+_ANSWERS = (
+    "The answer is written into the store. A host that has the session takes it from there, and this waits --wait-ms to "
+    "say what became of it. Where nobody has the session, the program goes on where it is opened with its tools."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,21 +123,20 @@ _APPROVALS = Group(
         "show": Command("kept.approvals:show_", f"Show one question with its arguments in full.\n\n{_READS}"),
         "allow": Command(
             "kept.approvals:allow",
-            "Allow the call.\n\n"
-            "The answer is written into the store; the program goes on where a host with its tools opens the session. "
-            f"{_CLAIMS}",
+            f"Allow the call.\n\n{_ANSWERS}",
             ("approvals allow apr_01M7R1G5Y5EAR2RF91RSZBHS1Y", "approvals allow ZBHS1Y --always"),
         ),
         "deny": Command(
             "kept.approvals:deny",
-            f"Deny the call; the program is told so, and may go on.\n\n{_CLAIMS}",
+            f"Deny the call; the program is told so, and may go on.\n\n{_ANSWERS}",
             ('approvals deny ZBHS1Y --message "ask me tomorrow"',),
         ),
         "watch": Command(
-            "kept.approvals:watch",
+            "kept.watching:watch",
             "Show the questions that are open, and each that is asked or answered from now on, until Ctrl-C.\n\n"
+            "With --decide each is put to you, and your answer goes the way of `approvals allow`. "
             f"With --json each is an object on a line of its own. {_READS}",
-            ("approvals watch", "approvals watch --json --timeout-ms 60000"),
+            ("approvals watch", "approvals watch --decide", "approvals watch --json --timeout-ms 60000"),
             "Exit codes: 0 the time is over or so many lines were shown, 2 the command is wrong, 130 Ctrl-C.",
         ),
     },

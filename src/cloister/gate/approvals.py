@@ -77,6 +77,8 @@ class ApprovalDesk:
         # By cell and number of the call, those that came from another process.
         self._restored: dict[tuple[str, int], Question] = {}
         self._grants = Grants()
+        # Set whenever a question is open that was not open before.
+        self._news = asyncio.Event()
 
     def ask(
         self,
@@ -113,6 +115,7 @@ class ApprovalDesk:
         self._asked += 1
         question = Question(self._asked, approval, terms, arguments_digest, len(written), expires_ms, call_number)
         self._open[approval.id] = question
+        self._news.set()
         self._note(question)
         self._tell("approval.required", approval)
         # A listener may have answered already.
@@ -188,6 +191,12 @@ class ApprovalDesk:
         """Cancel what is open and take back what was granted."""
         self.cancel([key for key, question in self._open.items() if question.approval.session_id == session_id])
         self._grants.forget(session_id)
+
+    async def asked(self) -> None:
+        """Returns when there is an open question; at once if there is one."""
+        while not any(question.pending for question in self._open.values()):
+            self._news.clear()
+            await self._news.wait()
 
     async def decided(self, approval_ids: Collection[str]) -> None:
         """Returns when one of them is no longer pending; at once for one that is not known."""
@@ -274,8 +283,14 @@ class ApprovalDesk:
             self._grant(question, rule)
         if approval.state is ApprovalState.PENDING or (approval.state is ApprovalState.ALLOWED and not question.used):
             self._open[approval.id] = question
+            self._news.set()
         else:
             self._closed.add(question)
+
+    def note_again(self, approval_id: str) -> None:
+        """Have a question recorded as it is: what stands in its place is not from here."""
+        if (question := self._look(approval_id)) is not None:
+            self._note(question)
 
     def restored(self, cell_id: str, call_number: int) -> Question | None:
         """The question of another process about that call."""

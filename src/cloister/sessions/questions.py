@@ -1,14 +1,27 @@
-"""Questions to people as rows of a store."""
+"""Questions to people as rows of a store, and answers that somebody wrote into such a row.
 
+A question belongs to the host that has its session: it alone decides it. Anybody else leaves an answer in the row, in
+exchange for its being open, so that of many there is one; the host takes it as if it had been given there. What the
+host writes down of a question afterwards goes over it.
+"""
+
+import logging
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from cloister.core.approval import Approval, ApprovalState
+from cloister.core.approval import Approval, ApprovalState, Decision
+from cloister.core.errors import ApprovalClosed, ApprovalNotFound, CloisterError
 from cloister.core.wire import from_json, to_json
+from cloister.gate import ApprovalDesk
 from cloister.gate.question import Question
+from cloister.ports.clock import moment
 from cloister.ports.rows import ApprovalRow, Put
 from cloister.sessions.ledger import Ledger
 
+log = logging.getLogger("cloister.sessions")
+# The state of a row that has an answer which no host has taken yet. To the host the question is open until then.
+ANSWERED = "answered"
 # So many that nobody has asked about are remembered.
 _RECORDS = 100_000
 
@@ -30,6 +43,7 @@ def approval_row(question: Question) -> ApprovalRow:
 
 
 def question_of(row: ApprovalRow) -> Question:
+    """As its host has it: one with an answer that waits to be taken is open."""
     doc = row.doc
     return Question(
         number=doc["number"],
@@ -41,6 +55,48 @@ def question_of(row: ApprovalRow) -> Question:
         call_number=doc["call_number"],
         used=doc["used"],
     )
+
+
+# -- answers of others -------------------------------------------------------------------------------------------------
+
+
+def answered_row(row: ApprovalRow, decided: Approval, now_ms: int) -> ApprovalRow:
+    """A question's row with an answer for its host."""
+    answer = {"decision": str(decided.decision), "message": decided.message, "rule": decided.rule, "at_ms": now_ms}
+    return replace(row, state=ANSWERED, doc={**row.doc, "answer": answer})
+
+
+def seen_question(row: ApprovalRow) -> Question:
+    """As everybody but its host sees it: one that has an answer takes no other."""
+    question = question_of(row)
+    if row.state == ANSWERED:
+        answer = row.doc["answer"]
+        decision = Decision(answer["decision"])
+        question.approval = replace(
+            question.approval,
+            state=ApprovalState.DENIED if decision is Decision.DENY else ApprovalState.ALLOWED,
+            decision=decision,
+            decided_at=moment(answer["at_ms"]),
+            message=answer["message"],
+            rule=answer["rule"],
+        )
+    return question
+
+
+def take_answer(desk: ApprovalDesk, row: ApprovalRow) -> None:
+    """Decide as the row says, if the question is one of this desk's and open."""
+    answer = row.doc["answer"]
+    try:
+        desk.decide(row.id, answer["decision"], message=answer["message"], rule=answer["rule"])
+    except ApprovalNotFound:
+        # Another host's.
+        return
+    except ApprovalClosed:
+        # It was decided here, or it is over; that is being written down, over the answer.
+        return
+    except CloisterError as refusal:
+        log.error("the answer that was left for %s cannot be taken: %s", row.id, refusal)
+        desk.note_again(row.id)
 
 
 class QuestionBook:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cloister import Cloister, SessionExists, tool
-from cloister.app.kept import answer, claimed
+from cloister import ApprovalClosed, Cloister, Completed, Failed, InvalidInput, SessionExists, WaitingForApproval, tool
+from cloister.app.kept import Answered, answer, claimed
 from cloister.ports.clock import SystemClock
 from cloister.stores.sqlite import SqliteStore
 from tests.cli.typing import Said, Typist
@@ -76,13 +76,82 @@ async def test_session_of_a_host_is_its_own_to_change_and_everybodys_to_read(tmp
         waiting = await session.run("await pay()")
         async with SqliteStore(tmp_path / "c.db", clock=SystemClock()) as store:
             with pytest.raises(SessionExists, match="process"):
-                await answer(store, waiting.approvals[0].id, "allow")
-            with pytest.raises(SessionExists):
                 async with claimed(store, "s"):
                     pass
         assert (await host.approvals())[0].state == "pending"
         assert (await host.decide(waiting.approvals[0].id, "allow")).state == "allowed"
         assert (await session.resume(waiting.cell_id)).result == "paid"
+
+
+@pytest.mark.anyio
+async def test_host_takes_an_answer_from_outside_as_if_it_were_given_there(tmp_path: Path) -> None:
+    made: list[int] = []
+
+    @tool(approval_policy="manual")
+    async def pay(n: int) -> str:
+        made.append(n)
+        return "paid"
+
+    url = f"sqlite://{tmp_path}/c.db"
+    async with (
+        Cloister(tools=[pay], store=url, approval_ttl_ms=600_000) as host,
+        SqliteStore(tmp_path / "c.db", clock=SystemClock()) as store,
+    ):
+        session = await host.open_session("s")
+
+        async def ask(n: int) -> tuple[str, str]:
+            seen = await session.exec(f"await pay({n})", yield_ms=30_000)
+            assert isinstance(seen, WaitingForApproval)
+            return seen.cell_id, seen.approvals[0].id
+
+        cell, asked = await ask(1)
+        tries = [answer(store, asked, "allow", wait_ms=30_000) for _ in range(100)]
+        done = await asyncio.gather(*tries, return_exceptions=True)
+        [won] = [one for one in done if isinstance(one, Answered)]
+        assert (won.outcome, won.call, won.approval.state) == ("executed", "ok", "allowed")
+        assert all("was decided before: 'allow'" in str(one) for one in done if isinstance(one, ApprovalClosed))
+        assert sum(isinstance(one, ApprovalClosed) for one in done) == 99
+        assert isinstance(await session.wait(cell, yield_ms=30_000), Completed)
+        assert made == [1]
+        kinds = [row.kind for row in await store.events()]
+        assert (kinds.count("approval.answered"), kinds.count("approval.decided")) == (1, 1)
+        assert kinds.index("approval.decided") < kinds.index("call.settled")
+
+        cell, asked = await ask(2)
+        no = await answer(store, asked, "deny", message="not today", wait_ms=30_000)
+        assert (no.outcome, no.call) == ("denied", None)
+        failed = await session.wait(cell, yield_ms=30_000)
+        assert isinstance(failed, Failed)
+        assert "not today" in failed.error.message
+
+        cell, asked = await ask(3)
+        with pytest.raises(InvalidInput, match="rule"):
+            await answer(store, asked, "allow_always", rule="args.n <")
+        always = await answer(store, asked, "allow_always", rule="args.n < 5", wait_ms=30_000)
+        assert always.outcome == "executed"
+        await session.wait(cell, yield_ms=30_000)
+        assert isinstance(await session.exec("await pay(4)", yield_ms=30_000), Completed)
+        assert made == [1, 3, 4]
+
+        # A decision of the host's own, and an end of the question, are as good as an answer.
+        cell, asked = await ask(5)
+        await host.decide(asked, "deny")
+        with pytest.raises(ApprovalClosed, match="'deny'"):
+            await answer(store, asked, "allow")
+        await session.wait(cell, yield_ms=30_000)
+        cell, asked = await ask(6)
+        await session.terminate(cell)
+        with pytest.raises(ApprovalClosed, match="cancelled"):
+            await answer(store, asked, "allow")
+        # One that `run` asks is taken too, and used when the run is resumed.
+        waiting = await session.run("await pay(7)")
+        async with session.events() as events:
+            assert (await answer(store, waiting.approvals[0].id, "allow")).outcome in ("written", "allowed")
+            async for event in events:
+                if event.kind == "approval.decided":
+                    break
+        assert (await session.resume(waiting.cell_id)).result == "paid"
+        assert made == [1, 3, 4, 7]
 
 
 @pytest.mark.anyio

@@ -4,7 +4,7 @@ Looking changes nothing and takes nothing over. A change is made as its owner ma
 moment, which is refused while another process has it, and no cell of it goes on here.
 """
 
-from cloister.app.kept.answering import answer, questions
+from cloister.app.kept.answering import Answered, answer, questions
 from cloister.app.kept.belongings import Belongings, belongings, look_at
 from cloister.app.kept.bench import Workbench
 from cloister.app.kept.claimed import Claimed, claimed, found
@@ -12,6 +12,7 @@ from cloister.app.kept.copying import copy_belongings, moment_of
 from cloister.app.kept.listing import Overview, overview, overviews
 
 __all__ = [
+    "Answered",
     "Belongings",
     "Claimed",
     "Overview",

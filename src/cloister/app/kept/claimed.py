@@ -52,7 +52,7 @@ async def claimed(store: Store, session_id: str) -> AsyncGenerator[Claimed, None
         claims = await store.claim(owner, [session_id])
         if not claims:
             raise SessionExists(
-                f"session {session_id!r} is open in {_who(await store.owners(), owner)}",
+                f"session {session_id!r} is open in {await others(store, owner)}",
                 hint="do it there, or close it there first; what only reads works meanwhile",
             )
         yield Claimed(store, claims[0])
@@ -60,9 +60,9 @@ async def claimed(store: Store, session_id: str) -> AsyncGenerator[Claimed, None
         await asyncio.shield(store.release(owner))
 
 
-def _who(owners: Sequence[str], ours: str) -> str:
-    """A store does not say which of its owners has a session."""
-    others = [process_of(owner) for owner in owners if owner != ours]
-    if len(others) == 1:
-        return others[0]
-    return f"one of {', '.join(others)}" if others else "another process"
+async def others(store: Store, ours: str | None = None) -> str:
+    """Who may have a session, for people: a store does not say which of its owners has it."""
+    names = [process_of(owner) for owner in await store.owners() if owner != ours]
+    if len(names) == 1:
+        return names[0]
+    return f"one of {', '.join(names)}" if names else "another process"

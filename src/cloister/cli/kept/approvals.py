@@ -1,26 +1,25 @@
 """`cloister approvals`: questions that calls have raised, and answers to them.
 
-An answer is written into the store. The program goes on where a host with its tools opens the session. While a host has
-the session open, the answer is that host's to take, and this says which it is.
+An answer is written into the store. A host that has the session takes it from there, and this waits a moment to say
+what became of it; otherwise the program goes on where a host with its tools opens the session.
 """
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, assert_never
 
 from cyclopts import Parameter
 
 from cloister.cli.approve import described, in_full
-from cloister.cli.exits import OK
-from cloister.cli.interrupt import run_interruptibly
+from cloister.cli.exits import FAILED, OK
 from cloister.cli.kept.where import HERE, Place, tell
 from cloister.cli.options import AsJson
 from cloister.cli.tables import facts, show
-from cloister.cli.terminal import flat, one_json_object
-from cloister.core.approval import Approval, Decision
+from cloister.cli.terminal import one_json_object
+from cloister.core.approval import Answer, Approval, Decision
 from cloister.core.wire import to_json
 
 if TYPE_CHECKING:
-    from cloister.ports.rows import EventRow
+    from cloister.app.kept import Answered
     from cloister.ports.store import Store
 
 ApprovalId = Annotated[str, Parameter(help="The question; the end of its id will do while it is open.")]
@@ -39,11 +38,10 @@ RuleOf = Annotated[
         name="--rule", metavar="CEL", help="With --always: calls for which this is true, whatever their arguments."
     ),
 ]
-Count = Annotated[int | None, Parameter(help="Stop after so many lines.")]
-Timeout = Annotated[int | None, Parameter(help="Stop after so long.")]
-_KINDS = ("approval.required", "approval.decided", "approval.expired", "approval.cancelled")
-_LONG_MS = 60_000
-_PAGE = 1000
+WaitMs = Annotated[
+    int, Parameter(help="How long to wait for what a host that has the session does with the answer; 0 to leave it.")
+]
+WAIT_MS = 5_000
 _WIDTH = 60
 
 
@@ -56,9 +54,9 @@ def list_(*, state: State = "pending", session: OfSession = None, place: Place =
     found = place.do(work)
     if as_json:
         with one_json_object() as write:
-            write({"ok": True, "approvals": [_plain(one) for one in found]})
+            write({"ok": True, "approvals": [plain(one) for one in found]})
         return OK
-    rows = [(one.id, one.session_id, one.capability, _short(one.arguments), one.state, one.created_at) for one in found]
+    rows = [(one.id, one.session_id, one.capability, short(one.arguments), one.state, one.created_at) for one in found]
     columns = ["approval", "session", "tool", "arguments", "state", "asked"]
     show(columns, rows, "nobody is asked anything" if state == "pending" else "there are none")
     return OK
@@ -73,7 +71,7 @@ def show_(approval: ApprovalId, /, *, place: Place = HERE, as_json: AsJson = Fal
     found = place.do(work)
     if as_json:
         with one_json_object() as write:
-            write({"ok": True, "approval": _plain(found)})
+            write({"ok": True, "approval": plain(found)})
         return OK
     facts(
         [
@@ -100,96 +98,70 @@ def allow(
     always: Always = False,
     rule: RuleOf = None,
     message: Message = None,
+    wait_ms: WaitMs = WAIT_MS,
     place: Place = HERE,
     as_json: AsJson = False,
 ) -> int:
     decision = Decision.ALLOW_ALWAYS if always else Decision.ALLOW
-    return _decide(approval, decision, message, rule, place, as_json)
+    return _decide(approval, Answer(decision, message, rule), wait_ms, place, as_json)
 
 
-def deny(approval: ApprovalId, /, *, message: Message = None, place: Place = HERE, as_json: AsJson = False) -> int:
-    return _decide(approval, Decision.DENY, message, None, place, as_json)
-
-
-def _decide(
-    approval: str, decision: Decision, message: str | None, rule: str | None, place: Place, as_json: bool
-) -> int:
-    from cloister.app.kept import answer
-
-    async def work(store: "Store") -> Approval:
-        return await answer(store, approval, decision, message=message, rule=rule)
-
-    decided = place.do(work)
-    said = (
-        f"{decided.id} is {decided.state}. The program goes on where session {decided.session_id} is opened with its "
-        f"tools: cloister repl --session {decided.session_id} --tools …"
-    )
-    tell(as_json, {"approval": _plain(decided)}, said)
-    return OK
-
-
-def watch(
+def deny(
+    approval: ApprovalId,
+    /,
     *,
-    session: OfSession = None,
-    max_lines: Count = None,
-    timeout_ms: Timeout = None,
+    message: Message = None,
+    wait_ms: WaitMs = WAIT_MS,
     place: Place = HERE,
     as_json: AsJson = False,
 ) -> int:
-    return run_interruptibly(_watch(session, max_lines, timeout_ms, place, as_json))
+    return _decide(approval, Answer(Decision.DENY, message), wait_ms, place, as_json)
 
 
-async def _watch(session: str | None, most: int | None, timeout_ms: int | None, place: Place, as_json: bool) -> int:
-    import time
+def _decide(approval: str, given: Answer, wait_ms: int, place: Place, as_json: bool) -> int:
+    from cloister.app.kept import answer
 
-    from cloister.app.kept import questions
+    async def work(store: "Store") -> "Answered":
+        return await answer(store, approval, given.decision, message=given.message, rule=given.rule, wait_ms=wait_ms)
 
-    until = time.monotonic() + timeout_ms / 1000 if timeout_ms is not None else None
-    told = 0
-
-    def write(line: str) -> bool:
-        nonlocal told
-        print(line, flush=True)
-        told += 1
-        return most is not None and told >= most
-
-    async with place.open() as store:
-        # What is asked from here on comes as an event: nothing falls between the two.
-        since = await store.last_event()
-        shown: set[tuple[str, str]] = set()
-        for one in await questions(store, state="pending", session_id=session):
-            shown.add((one.id, "approval.required"))
-            if write(_line("approval.required", _plain(one), as_json)):
-                return OK
-        while True:
-            left_ms = _LONG_MS if until is None else int((until - time.monotonic()) * 1000)
-            if left_ms <= 0:
-                return OK
-            while rows := await store.events(session_id=session, since=since, limit=_PAGE):
-                since = rows[-1].seq
-                for row in rows:
-                    if _is_new(row, shown) and write(_line(row.kind, dict(row.doc), as_json)):
-                        return OK
-            await store.wait_for_events(since, min(left_ms, _LONG_MS))
+    done = place.do(work)
+    data = {"approval": plain(done.approval), "outcome": done.outcome, "host": done.host, "call": done.call}
+    tell(as_json, data, said_of(done))
+    return FAILED if done.outcome in ("expired", "cancelled") else OK
 
 
-def _is_new(row: "EventRow", shown: set[tuple[str, str]]) -> bool:
-    return row.kind in _KINDS and (str(row.doc.get("id")), row.kind) not in shown
+def said_of(done: "Answered") -> str:
+    """What became of an answer, in a sentence or two."""
+    asked, its = done.approval, f"session {done.approval.session_id}"
+    match done.outcome:
+        case "executed":
+            return f"{asked.id} is {asked.state}, and {done.host} has made the call: {done.call}"
+        case "written":
+            return (
+                f"{asked.id}: {asked.decision!r} is written down, and {done.host}, which has {its}, has not taken it "
+                "yet. It counts for whoever goes on with the session."
+            )
+        case "allowed" | "denied" if done.host is not None:
+            more = "" if done.outcome == "denied" else "; the call has not ended yet"
+            return f"{asked.id} is {asked.state}: {done.host}, which has {its}, has taken the answer{more}"
+        case "allowed" | "denied":
+            return (
+                f"{asked.id} is {asked.state}. The program goes on where {its} is opened with its tools: "
+                f"cloister repl --session {asked.session_id} --tools …"
+            )
+        case "expired" | "cancelled":
+            return f"{asked.id} was {done.outcome} before {done.host} could take the answer: it does not count"
+        case _:
+            assert_never(done.outcome)
 
 
-def _line(kind: str, approval: dict[str, Any], as_json: bool) -> str:
-    if as_json:
-        return json.dumps({"event": kind, "approval": approval})
-    what = kind.removeprefix("approval.")
-    verb = "asks" if what == "required" else approval.get("decision") or what
-    arguments = _short(approval.get("arguments"))
-    return flat(f"{approval['id']}  {approval['session_id']}  {verb}  {approval['capability']}  {arguments}")
+# -- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _plain(approval: Approval) -> dict[str, Any]:
+def plain(approval: Approval) -> dict[str, Any]:
     return {**to_json(approval), "arguments": approval.arguments}
 
 
-def _short(arguments: Any) -> str:
+def short(arguments: Any) -> str:
     text = json.dumps(arguments, ensure_ascii=False)
     return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"

@@ -45,7 +45,7 @@ from cloister.stores.sqlite.reader import Readers
 from cloister.stores.sqlite.receipt import Receipt
 from cloister.stores.sqlite.steps import Hand, steps_of
 from cloister.stores.sqlite.trouble import trouble
-from cloister.stores.sqlite.watch import Watch
+from cloister.stores.sqlite.watch import Watch, mark_of
 from cloister.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
@@ -99,7 +99,7 @@ class SqliteStore:
                 raise
             loop = asyncio.get_running_loop()
             readers = Readers(links[1:], self._path, loop)
-            watch = Watch(partial(readers.read, queries.last_event))
+            watch = Watch(partial(readers.read, queries.last_event), partial(mark_of, self._path))
             writer = Writer(links[0], self._path, loop, watch.tell)
             self._open = _Open(loop, writer, readers, watch)
         finally:

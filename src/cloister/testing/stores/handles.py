@@ -188,6 +188,32 @@ async def _decisions(lab: StoreLab) -> None:
             assert await other.approval(f"apr_{n}") == decisions[won.index(True)].row
 
 
+@shared("an answer to a question of a session that another has needs no fence, wakes who has it, and gives way to them")
+async def _answers(lab: StoreLab) -> None:
+    await put(lab.store, session(), approval())
+    await lab.store.join("host", 600_000)
+    [claim] = await lab.store.claim("host")
+    async with lab.open() as other:
+        seen = await lab.store.last_event()
+        woken = asyncio.ensure_future(lab.store.wait_for_events(seen, 600_000))
+        answers = [approval(state="answered", doc={"answer": n}) for n in range(100)]
+        told = [Append("ses_a", "approval.answered", n) for n in range(100)]
+        batches = [Batch((Decide(row, "pending"), one)) for row, one in zip(answers, told, strict=True)]
+        stores = [other, lab.store] * 50
+        outcomes = await asyncio.gather(
+            *(_try(store.write(batch)) for store, batch in zip(stores, batches, strict=True))
+        )
+        assert outcomes.count(True) == 1
+        assert await asyncio.wait_for(woken, PATIENCE_S)
+        # Of those that were refused there is no event either.
+        assert [row.at_ms for row in await lab.store.events()] == [outcomes.index(True)]
+        assert list(await lab.store.approvals(state="pending")) == []
+        assert await lab.store.approvals(state="answered") == [answers[outcomes.index(True)]]
+        await write(lab.store, Put(approval(state="denied")), fence=claim.fence)
+        assert await _try(other.write(batches[0])) is False
+        assert await other.approval("apr_a") == approval(state="denied")
+
+
 @shared("two handles that write at once lose nothing, and whoever reads on from the last event misses none")
 async def _followed(lab: StoreLab) -> None:
     async with lab.open() as other:
