@@ -1,5 +1,10 @@
 """Calls that need a person: asked through the client where it can ask, and otherwise said so that it can be done."""
 
+import asyncio
+import os
+import re
+import shlex
+import sys
 from typing import Any
 
 import pytest
@@ -46,10 +51,11 @@ async def test_user_of_a_client_that_can_ask_decides(lab: Lab, era: str) -> None
         waits = await run(client, REFUND)
         assert waits["status"] == "waiting_for_approval"
         assert waits["output"] == "asking\n"
-        for status in ("waiting_for_approval", "completed"):
-            seen = data(await client.call_tool("wait", {"cell_id": waits["cell_id"]}))
-            assert seen["status"] == status
-        assert seen["result"] == "paid 250"
+        again = {"cell_id": waits["cell_id"], "yield_ms": 100}
+        assert data(await client.call_tool("wait", again))["status"] == "waiting_for_approval"
+        while (seen := data(await client.call_tool("wait", again)))["status"] == "yielded":
+            assert len(user.asked) == 5
+        assert (seen["status"], seen["result"]) == ("completed", "paid 250")
     assert len(user.asked) == 5
 
 
@@ -73,8 +79,30 @@ async def test_client_that_cannot_ask_is_told_how_to_decide(lab: Lab) -> None:
         assert ended["result"] == "paid 250"
         again = await client.call_tool("approve", {"approval_id": approval["id"], "decision": "deny"})
         assert data(again)["error"]["code"] == "APPROVAL_CLOSED"
-    async with lab.client("--store", lab.store) as client:
-        waits = await client.call_tool("exec", {"code": REFUND})
-        assert f"cloister approvals allow {data(waits)['approvals'][0]['id']}" in text(waits)
     async with lab.client() as client:
         assert "--allow-approve" in (await run(client, REFUND))["next"]
+
+
+@pytest.mark.anyio
+async def test_command_that_the_waiting_answer_names_decides_while_the_server_runs(lab: Lab) -> None:
+    async with lab.client("--session", "work", "--store", lab.store) as client:
+        for code, language in ((REFUND, "python"), ("await tools.refund({order_id: 'A7', amount: 250})", "typescript")):
+            waits = await client.call_tool("exec", {"code": code, "language": language})
+            [command] = re.findall(r"`(cloister .*?)`", text(waits))
+            assert data(waits)["approvals"][0]["id"] in command
+            waiting = asyncio.ensure_future(
+                client.call_tool("wait", {"cell_id": data(waits)["cell_id"], "yield_ms": 60_000})
+            )
+            # In another place, where nothing is configured.
+            words = [sys.executable, "-m", "cloister.cli", *shlex.split(command)[1:]]
+            shell = await asyncio.create_subprocess_exec(
+                *words,
+                cwd="/",
+                env={**os.environ, "CLOISTER_DATA_DIR": str(lab.place / "other")},
+                stdout=asyncio.subprocess.PIPE,
+            )
+            said, _ = await shell.communicate()
+            assert (shell.returncode, b"has made the call: ok" in said) == (0, True)
+            ended = data(await waiting)
+            assert (ended["status"], ended["result"]) == ("completed", "paid 250")
+    assert (lab.place / "paid").read_text() == "A7 250\n" * 2

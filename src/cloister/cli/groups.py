@@ -18,8 +18,8 @@ _EXITS = "Exit codes: 0 it is done, 1 it could not be done, 2 the command is wro
 _READS = "Changes nothing, and may be done while the session is in use."
 _CLAIMS = "Refused while another process has the session open, which is named."
 _ANSWERS = (
-    "The answer is written into the store. A host that has the session takes it from there, and this waits --wait-ms to "
-    "say what became of it. Where nobody has the session, the program goes on where it is opened with its tools."
+    "The answer is written into the store. A host that has the session takes it from there, and this waits --wait-ms "
+    "to say what became of it. Where nobody has the session, the program goes on where it is opened with its tools."
 )
 
 

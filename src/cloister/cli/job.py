@@ -14,9 +14,11 @@ from cloister.cli.failures import UsageError
 from cloister.cli.imports import import_tools
 from cloister.cli.options import (
     DEFAULT_CALLS,
+    DEFAULT_GUARD,
     DEFAULT_KEEP,
     CallOptions,
     GrantOptions,
+    GuardOptions,
     KeepOptions,
     ProgramOptions,
 )
@@ -131,7 +133,7 @@ def read_job(
     return Job(source, inputs, read_terms(options, calls))
 
 
-def read_terms(options: GrantOptions, calls: CallOptions = DEFAULT_CALLS, *, more_sources: bool = False) -> Terms:
+def read_terms(options: GrantOptions, calls: GuardOptions = DEFAULT_GUARD, *, more_sources: bool = False) -> Terms:
     """With `more_sources` there will be tools that the configuration does not name."""
     config = load_config(options.config)
     limits = options.limits(config)

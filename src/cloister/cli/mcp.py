@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from cloister.app.config import load_config
+from cloister.app.config import Config, load_config
 from cloister.cli.exits import OK
 from cloister.cli.failures import UsageError
 from cloister.cli.interrupt import run_interruptibly
 from cloister.cli.job import read_terms
-from cloister.cli.options import DEFAULT_KEEP, CallOptions, KeepOptions, ReplOptions
+from cloister.cli.options import DEFAULT_GUARD, DEFAULT_KEEP, GuardOptions, KeepOptions, ReplOptions
 from cloister.cli.secrets import parse_secrets
+from cloister.cli.store import made
 from cloister.core.errors import InvalidConfig
 from cloister.core.language import Language
 from cloister.tools.rule import Rule
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 SESSION_VARIABLE = "CLOISTER_SESSION"
 _CLIENTS = Group("What clients get", sort_key=1)
-_CALLS = Group("Calls", sort_key=2)
 _DEFAULT_PREAMBLE = 2000
 
 
@@ -69,33 +69,14 @@ class McpServeOptions(ReplOptions):
             group=_CLIENTS, help="How much of what can be called is told in the description of `exec`; 0 for nothing."
         ),
     ] = _DEFAULT_PREAMBLE
-    deny: Annotated[
-        list[str] | None,
-        Parameter(
-            negative="",
-            group=_CALLS,
-            metavar="RULE",
-            allow_leading_hyphen=True,
-            help="A CEL expression; a call for which it is true is never made: --deny 'side_effect == \"write\"'. "
-            "Repeatable.",
-        ),
-    ] = None
-    secret: Annotated[
-        list[str] | None,
-        Parameter(
-            negative="",
-            group=_CALLS,
-            metavar="NAME=TOOL[,TOOL]",
-            help='What secret("NAME") stands for in a program: the value of the environment variable NAME, which only '
-            "these tools get. Repeatable.",
-        ),
-    ] = None
 
 
 DEFAULT_SERVE = McpServeOptions()
 
 
-def mcp(*, options: McpServeOptions = DEFAULT_SERVE, keep: KeepOptions = DEFAULT_KEEP) -> int:
+def mcp(
+    *, options: McpServeOptions = DEFAULT_SERVE, guard: GuardOptions = DEFAULT_GUARD, keep: KeepOptions = DEFAULT_KEEP
+) -> int:
     """Serve MCP on standard input and output."""
     try:
         from cloister.mcp import Wires
@@ -104,26 +85,26 @@ def mcp(*, options: McpServeOptions = DEFAULT_SERVE, keep: KeepOptions = DEFAULT
             raise
         raise UsageError("cloister mcp needs the MCP SDK", "pip install 'cloister[mcp]'") from None
     keep = KeepOptions(keep.session or os.environ.get(SESSION_VARIABLE) or None, keep.store)
-    offered, sources = _offered(options, keep), _looked_over(options)
+    config = load_config(options.config)
+    offered, sources = _offered(options, keep, config), _looked_over(options, guard, config)
     # Before the tools are imported: they may print.
     wires = Wires()
     _quiet_sdk()
-    run_interruptibly(_serve(_cloister(options, keep, sources), offered, wires, is_kept=keep.is_kept))
+    run_interruptibly(_serve(_cloister(options, guard, keep, sources), offered, wires, is_kept=keep.is_kept))
     return OK
 
 
-def _looked_over(options: McpServeOptions) -> list[object]:
+def _looked_over(options: McpServeOptions, guard: GuardOptions, config: Config) -> list[object]:
     """Everything that can be wrong about the command, but for tools, is found here. The sources that it names."""
-    config = load_config(options.config)
     options.limits(config)
     config.sources()
-    for rule in options.deny or ():
+    for rule in guard.deny or ():
         Rule.compile(rule, what="--deny")
-    parse_secrets(options.secret or ())
+    parse_secrets(guard.secret or ())
     return _sources(options.mcp_config or ())
 
 
-def _offered(options: McpServeOptions, keep: KeepOptions) -> "McpOptions":
+def _offered(options: McpServeOptions, keep: KeepOptions, config: Config) -> "McpOptions":
     from cloister.mcp import McpOptions
 
     return McpOptions(
@@ -132,7 +113,7 @@ def _offered(options: McpServeOptions, keep: KeepOptions) -> "McpOptions":
         allow_approve=options.allow_approve,
         show_cells=options.show_cells,
         preamble_tokens=options.preamble_tokens,
-        can_be_decided=keep.is_kept,
+        store_url=made(keep.store, config)[1].url if keep.is_kept else None,
     )
 
 
@@ -143,10 +124,11 @@ async def _serve(cloister: "Cloister", offered: "McpOptions", wires: "Wires", *,
         await serve_stdio(server, wires)
 
 
-def _cloister(options: McpServeOptions, keep: KeepOptions, sources: Sequence[object]) -> "Cloister":
+def _cloister(
+    options: McpServeOptions, guard: GuardOptions, keep: KeepOptions, sources: Sequence[object]
+) -> "Cloister":
     # Here the user's code is run.
-    calls = CallOptions(deny=options.deny, secret=options.secret)
-    terms = read_terms(options, calls, more_sources=bool(sources))
+    terms = read_terms(options, guard, more_sources=bool(sources))
     cells = terms.config.cells({"cell_wall_ms": options.timeout_ms})
     return terms.cloister(cells=cells, keep=keep, sources=sources)
 

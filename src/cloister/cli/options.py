@@ -172,14 +172,9 @@ class ReplOptions(GrantOptions):
 
 @Parameter(name="*", group=_CALLS)
 @dataclass(frozen=True, slots=True)
-class CallOptions:
-    approve: Annotated[
-        Mode,
-        Parameter(
-            help="What becomes of a call that needs approval: you are asked at the terminal, or all get the same "
-            "answer. Where there is no terminal to ask at, it is denied. `repl` asks nobody: it waits for :approve."
-        ),
-    ] = "ask"
+class GuardOptions:
+    """What calls are held against, and what they may take along."""
+
     deny: Annotated[
         list[str] | None,
         Parameter(
@@ -199,6 +194,20 @@ class CallOptions:
             "only these tools get. Repeatable.",
         ),
     ] = None
+
+
+@Parameter(name="*", group=_CALLS)
+@dataclass(frozen=True, slots=True)
+class CallOptions(GuardOptions):
+    """The calls of somebody's own programs: who answers their questions, and who sees them."""
+
+    approve: Annotated[
+        Mode,
+        Parameter(
+            help="What becomes of a call that needs approval: you are asked at the terminal, or all get the same "
+            "answer. Where there is no terminal to ask at, it is denied. `repl` asks nobody: it waits for :approve."
+        ),
+    ] = "ask"
     show: Annotated[
         bool | None,
         Parameter(
@@ -249,6 +258,7 @@ class KeepOptions:
 
 DEFAULT_KEEP = KeepOptions()
 DEFAULTS = ProgramOptions()
+DEFAULT_GUARD = GuardOptions()
 DEFAULT_CALLS = CallOptions()
 DEFAULT_REPL = ReplOptions()
 

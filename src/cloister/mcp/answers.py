@@ -6,6 +6,7 @@ alone. Nothing is decided here.
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, assert_never
 
@@ -90,15 +91,12 @@ def how_to_decide(seen: WaitingForApproval, options: McpOptions) -> str:
     then = f"then call `wait` with cell_id {seen.cell_id!r}"
     if options.allow_approve:
         return f"Ask the user. Pass the decision on with `approve` and approval_id {example!r}; {then}."
-    if options.can_be_decided:
-        return (
-            "Nobody can decide it here: the server was started without --allow-approve, and this client cannot ask its "
-            f"user. Tell the user: when this server has ended, `cloister approvals allow {example}` (or deny) decides, "
-            f"and the program goes on when the session is opened again; {then}."
-        )
+    if options.store_url is not None:
+        command = f"cloister approvals allow {example} --store {shlex.quote(options.store_url)}"
+        return f"Tell the user to run this in a terminal (`deny` in place of `allow` says no): `{command}`; {then}."
     return (
-        "Nobody can decide it here: the server was started without --allow-approve and without --store, and this "
-        "client cannot ask its user. Tell the user, and end the program with `wait` and terminate."
+        "Nobody else can decide it: the server was started without --allow-approve, and without --session or --store "
+        "the question is in its memory alone. Tell the user, and end the program with `wait` and terminate."
     )
 
 

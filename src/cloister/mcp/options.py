@@ -17,15 +17,15 @@ SESSION_META = "cloister/session"
 class McpOptions:
     """session: where clients work that name none; None: each connection has a new one. language: of programs that name
     none. allow_approve, show_cells: whether there are the tools `approve` and `cells`. preamble_tokens: how much of
-    what can be called is told in the description of `exec`; 0 for nothing. can_be_decided: whether somebody else can
-    answer questions, because they are in a store."""
+    what can be called is told in the description of `exec`; 0 for nothing. store_url: where questions are written down,
+    so that somebody at a shell can answer them; None if nowhere."""
 
     session: str | None = None
     language: Language = Language.PYTHON
     allow_approve: bool = False
     show_cells: bool = False
     preamble_tokens: int = DEFAULT_PREAMBLE_TOKENS
-    can_be_decided: bool = False
+    store_url: str | None = None
 
     def __post_init__(self) -> None:
         if self.session is not None:
