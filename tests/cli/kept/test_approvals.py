@@ -10,6 +10,7 @@ from cloister import ApprovalClosed, Cloister, Completed, Failed, InvalidInput, 
 from cloister.app.kept import Answered, answer, claimed
 from cloister.ports.clock import SystemClock
 from cloister.stores.sqlite import SqliteStore
+from tests.cli.shell import Shell
 from tests.cli.typing import Said, Typist
 
 
@@ -172,3 +173,24 @@ async def test_of_many_answers_one_counts(tmp_path: Path) -> None:
         assert kept is not None
         assert kept.state in ("allowed", "denied")
         assert [row.kind for row in await store.events()].count("approval.decided") == 1
+
+
+def test_questions_of_a_host_are_put_to_who_watches_and_decided_there(shell: Shell) -> None:
+    with shell.terminal("repl", "--session", "s", "--tools", "bank") as host:
+        host.enter("await refund('A7', 250)", "s")
+        host.match(r"(needs approval|apr_\w+)")
+        with shell.terminal("approvals", "watch", "--decide") as watch:
+            watch.until("asks  refund")
+            watch.answer("y\n")
+            watch.until("has made the call: ok")
+            # One that is decided elsewhere is taken off the screen.
+            host.enter("await refund('B8', 300)", "s")
+            asked = watch.match(r"(apr_\w+)  s  asks")
+            watch.until("Allow it?")
+            assert shell("approvals", "deny", asked, "--message", "not today").returncode == 0
+            watch.until(f"{asked}  s  deny")
+            host.enter("await refund('C9', 400)", "s")
+            watch.answer("\x04")
+            assert watch.end() == 0
+    assert (shell.here / "paid").read_text() == "A7 250\n"
+    assert shell("approvals", "watch", "--decide").returncode == 2
