@@ -25,6 +25,7 @@ from cloister import (
 from cloister.core.value import Json
 from cloister.gate.refusal import Refusal
 from cloister.gate.resolve import make_ready
+from cloister.ports.clock import SystemClock
 from cloister.sessions.events import EventStream
 from cloister.tools.sourced import SourcedTool
 from tests.sessions.door import Door, value
@@ -175,13 +176,76 @@ async def test_session_opens_without_an_optional_source_and_has_it_once_it_is_th
         assert value(await session.run("from crm import look\nawait look(1)")) == {"n": 1}
 
 
-async def test_optional_source_of_the_host_is_not_tried_again_by_each_session() -> None:
-    crm = Shop("crm", "look")
-    crm.gone = "no route"
-    async with House(sources=[Overlay(crm, optional=True)]) as house:
-        assert (await house.open("python")).tools.names() == []
-        await house.open("python")
-        assert crm.entered == 1
+class _Rung(SystemClock):
+    """Who sleeps is woken by the test."""
+
+    def __init__(self) -> None:
+        self.pauses: list[float] = []
+        self._asleep: list[asyncio.Future[None]] = []
+        self._news = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self._asleep.append(asyncio.get_running_loop().create_future())
+        self._news.set()
+        await self._asleep[-1]
+
+    async def until(self, pauses: int) -> None:
+        while len(self.pauses) < pauses:
+            self._news.clear()
+            await self._news.wait()
+
+    def ring(self) -> None:
+        for one in self._asleep:
+            if not one.done():
+                one.set_result(None)
+
+
+async def changed(events: EventStream) -> Mapping[str, Any]:
+    async for event in events:
+        if event.kind == "catalog.changed":
+            return event.data
+    raise AssertionError("it ended")
+
+
+async def test_missing_source_is_tried_by_nobody_but_the_host_and_comes_back_by_itself() -> None:
+    crm, wiki, clock = Shop("crm", "look"), Shop("wiki", "read"), _Rung()
+    crm.gone = wiki.gone = "no route"
+    heard: list[Event] = []
+    async with House(sources=[Overlay(crm, optional=True)], on_event=heard.append, clock=clock) as house:
+        first = await house.open("python")
+        second = await house.open("python", sources=[Overlay(wiki, optional=True)])
+        assert first.tools.names() == []
+        await clock.until(2)
+        assert (crm.entered, wiki.entered) == (1, 1)
+        wiki.gone, crm.gone = None, "still none"
+        async with first.events() as events, second.events() as others:
+            clock.ring()
+            assert (await changed(others))["added"] == ["read"]
+            assert value(await second.run("await read(1)")) == {"n": 1}
+            await clock.until(3)
+            # For longer each time; and what is said of it is what was found last.
+            assert max(clock.pauses[:2]) <= 0.5 <= clock.pauses[2]
+            assert ["still none" in str(one.sources[0].missing) for one in (first, second)] == [True, True]
+            crm.gone = None
+            clock.ring()
+            assert (await changed(events))["added"] == (await changed(others))["added"] == ["look"]
+        assert value(await first.run("await look(1)")) == {"n": 1}
+        assert [info.missing for info in second.sources] == [None, None]
+        told = [(event.session_id, event.data) for event in heard if event.kind == "source.opened"]
+        here = {"source": "crm", "tools": 1}
+        assert told == [(second.id, {"source": "wiki", "tools": 1}), (first.id, here), (second.id, here)]
+        # Entered once for both, and left when nobody has it any more.
+        assert (crm.entered, crm.left) == (3, 0)
+    assert (crm.left, wiki.left) == (1, 1)
+    gone = Shop("gone")
+    gone.gone = "no route"
+    async with House(sources=[Overlay(gone, optional=True)], clock=(clock := _Rung())):
+        await clock.until(1)
+    # Who closes seeks no more.
+    clock.ring()
+    await asyncio.sleep(0)
+    assert gone.entered == 1
 
 
 @pytest.mark.parametrize(

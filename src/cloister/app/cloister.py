@@ -107,14 +107,14 @@ class Cloister(Approving):
         event_retention: EventRetention | None = None,
     ) -> None:
         self._tools = ToolRegistry(tools)
+        self._clock = clock or SystemClock()
         policy, added = Policy(overrides=approvals, deny=deny), parse_plugins(plugins)
-        self._granting = Granting(self._tools, policy, parse_overlays(sources), added)
+        self._granting = Granting(self._tools, policy, parse_overlays(sources), added, self._clock)
         self._hooks = Hooks.parse(hooks)
         self._secrets = MemorySecrets.parse(secrets or {})
         self._limits = given.check_limits(limits) or SessionLimits()
         self._type_check = given.parse_type_check(type_check)
         given.check_workers(workers)
-        self._clock = clock or SystemClock()
         self._ids = IdSource(self._clock.now_ms)
         made = make_store(store, self._clock)
         level = given.level_for(durability, made) or Durability.CALL

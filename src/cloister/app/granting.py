@@ -13,6 +13,7 @@ from cloister.core.capability import Capability
 from cloister.core.errors import InvalidInput, SourceUnavailable
 from cloister.core.value import Json
 from cloister.gate import Policy
+from cloister.ports.clock import Clock
 from cloister.ports.rows import SessionRow
 from cloister.sessions.catalog import SessionCatalog, Shared, Tell
 from cloister.sessions.envelope import Envelope
@@ -45,13 +46,18 @@ class Share:
 
 class Granting:
     def __init__(
-        self, tools: ToolRegistry, policy: Policy, overlays: tuple[Overlay, ...], plugins: tuple[Plugin, ...]
+        self,
+        tools: ToolRegistry,
+        policy: Policy,
+        overlays: tuple[Overlay, ...],
+        plugins: tuple[Plugin, ...],
+        clock: Clock,
     ) -> None:
         self._tools = tools
         self._plugins = plugins
         self._policy = policy
         self._overlays = overlays
-        self._shelves = Shelves()
+        self._shelves = Shelves(clock)
         self._shared = Shared(self._shelves, CatalogCache(), MergeCache())
         self._taken: list[Shelf] = []
         if not overlays and not plugins:
@@ -76,8 +82,10 @@ class Granting:
             if not overlay.optional:
                 raise
             log.warning("%s", error.message)
+            self._shelves.seek(overlay, self._taken.append, error.message)
 
     async def close(self) -> None:
+        await self._shelves.close()
         while self._taken:
             await self._shelves.give_back(self._taken.pop())
 

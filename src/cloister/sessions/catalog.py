@@ -55,8 +55,8 @@ class _Held:
 
 
 class SessionCatalog:
-    """`base` are the host's sources, of which those that could not be reached are not tried again until `refresh`;
-    `added` those of plugins."""
+    """`base` are the host's sources, `added` those of plugins. One that is optional and missing is here as soon as it
+    can be reached; those of the host that could not be reached are not waited for."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class SessionCatalog:
         try:
             for held in self._base:
                 if held.overlay.optional and self._shared.shelves.held(held.overlay) is None:
-                    held.missing = "it could not be reached when the host opened"
+                    self._seek(held, "it could not be reached when the host opened")
             await at_once(self._take(held) for held in self._all() if held.missing is None)
             self._apply(strict=True)
         except BaseException:
@@ -114,7 +114,8 @@ class SessionCatalog:
             overlay, shelf = held.overlay, held.shelf
             tools = len(shelf.offer(overlay).tools) if shelf is not None else 0
             notes = shelf.notes if shelf is not None else ()
-            found.append(SourceInfo(overlay.name, tools, overlay.optional, held.missing, notes))
+            missing = held.missing and (self._shared.shelves.why_missing(overlay) or held.missing)
+            found.append(SourceInfo(overlay.name, tools, overlay.optional, missing, notes))
         return found
 
     def fork(self, added: Iterable[Overlay], tell: Tell | None) -> "SessionCatalog":
@@ -190,16 +191,32 @@ class SessionCatalog:
     # -- inside --------------------------------------------------------------------------------------------------
 
     async def _take(self, held: _Held) -> None:
+        # One that is sought is tried now, and by nobody else.
+        held.stop()
         try:
             shelf = await self._shared.shelves.take(held.overlay)
         except (SourceUnavailable, InvalidInput) as error:
             if not held.overlay.optional:
                 raise
-            held.missing = error.message
+            self._seek(held, error.message)
             self._say("source.failed", {"source": held.overlay.name, "reason": error.message})
             return
-        held.shelf, held.missing = shelf, None
-        held.stop = shelf.listen(self._heard)
+        self._has(held, shelf)
+
+    def _has(self, held: _Held, shelf: Shelf) -> None:
+        was_missing, held.missing = held.missing, None
+        held.shelf, held.stop = shelf, shelf.listen(self._heard)
+        if was_missing is not None:
+            tools = len(shelf.offer(held.overlay).tools)
+            self._say("source.opened", {"source": held.overlay.name, "tools": tools})
+
+    def _seek(self, held: _Held, why: str) -> None:
+        def came(shelf: Shelf) -> None:
+            self._has(held, shelf)
+            self._apply(strict=False, late=True)
+
+        held.missing = why
+        held.stop = self._shared.shelves.seek(held.overlay, came, why)
 
     async def _give_back(self, held: _Held) -> None:
         held.stop()
@@ -211,8 +228,8 @@ class SessionCatalog:
         if not self._closed:
             self._apply(strict=False)
 
-    def _apply(self, *, strict: bool) -> None:
-        """Offer what there is now to the session."""
+    def _apply(self, *, strict: bool, late: bool = False) -> None:
+        """Offer what there is now to the session. What it begins with is no change of it, unless it comes `late`."""
         shelves = [(held.shelf, held.overlay) for held in self._all()]
         offers = [shelf.offer(overlay) for shelf, overlay in shelves if shelf is not None]
         offered = self._merged((*offers, *self._plugins), strict=strict)
@@ -220,7 +237,8 @@ class SessionCatalog:
         if offered.offers == before.offers and offered.conflicts == before.conflicts:
             return
         self.registry.offer(offered.after(before))
-        self._say_changed(before, offered)
+        if before.offers or late:
+            self._say_changed(before, offered)
 
     def _merged(self, offers: tuple[Offer, ...], *, strict: bool) -> Offered:
         try:
@@ -234,8 +252,6 @@ class SessionCatalog:
         return offered
 
     def _say_changed(self, before: Offered, now: Offered) -> None:
-        if not before.offers:
-            return
         added = [name for name in now.tools if name not in before.tools]
         removed = [name for name in before.tools if name not in now.tools]
         changed = [name for name, tool in now.tools.items() if before.tools.get(name, tool) is not tool]

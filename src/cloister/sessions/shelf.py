@@ -3,7 +3,8 @@ when the last who has it gives it back.
 
 A task of its own enters a source and leaves it, because what a source opens may belong to the task that opened it. When
 the source says that something has changed, it is read again there, and whoever listens is told. What cannot be read is
-left as it was: a source whose other side is gone keeps its tools, and their calls say so.
+left as it was: a source whose other side is gone keeps its tools, and their calls say so. One that could not be entered
+and is not needed is tried again until it can (`seeking.py`).
 """
 
 import asyncio
@@ -13,8 +14,10 @@ from typing import Any, TypeAlias
 
 from cloister.core.capability import check_namespace, check_tool_name
 from cloister.core.errors import InvalidInput, InvalidToolName, SourceUnavailable
+from cloister.ports.clock import Clock
 from cloister.ports.source import Manifest, SourceFailed, ToolSource
 from cloister.sessions.overlay import Overlay
+from cloister.sessions.seeking import Seeking
 from cloister.tools.offered import Offer
 from cloister.tools.sourced import SourcedTool
 
@@ -198,8 +201,9 @@ def _said(error: BaseException) -> str:
 class Shelves:
     """The sources of one host."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._shelves: dict[int, Shelf] = {}
+        self._seeking: Seeking[Shelf] = Seeking(clock)
 
     async def take(self, overlay: Overlay) -> Shelf:
         """The source, entered and read. Raises `SourceUnavailable`."""
@@ -218,7 +222,34 @@ class Shelves:
         except BaseException:
             await self.give_back(shelf)
             raise
+        self._seeking.found(id(overlay.source), shelf)
         return shelf
+
+    def seek(self, overlay: Overlay, came: Callable[[Shelf], None], why: str) -> Callable[[], None]:
+        """Have a source that is missing tried again and again. `came` is given it once, with a use of its own; what is
+        returned ends that."""
+
+        async def attempt() -> None:
+            await self.give_back(await self.take(overlay))
+
+        def taken(shelf: Shelf) -> None:
+            try:
+                shelf.offer(overlay)
+            except InvalidInput as error:
+                # It is there under another namespace, where its tools have names of their own.
+                log.warning("%s cannot be used: %s", overlay.whose, error.message)
+                return
+            shelf.users += 1
+            came(shelf)
+
+        return self._seeking.seek(id(overlay.source), attempt, taken, why)
+
+    def why_missing(self, overlay: Overlay) -> str | None:
+        return self._seeking.why(id(overlay.source))
+
+    async def close(self) -> None:
+        """Nothing is sought any more."""
+        await self._seeking.close()
 
     def held(self, overlay: Overlay) -> Shelf | None:
         """The source, if somebody has it."""
