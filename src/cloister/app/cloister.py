@@ -260,7 +260,7 @@ class Cloister(Approving):
         sources: Iterable[object] | None = None,
         plugins: Iterable[object] | None = None,
         include_base_tools: bool = True,
-        limits: SessionLimits | None = None,
+        limits: SessionLimits | Mapping[str, int] | None = None,
         type_check: str | TypeCheck | None = None,
         approvals: Mapping[str, object] | None = None,
         deny: Iterable[object] = (),

@@ -72,14 +72,15 @@ _SESSION = Group(
             "kept.session:restore",
             "Make a session in the store from a snapshot.\n\n"
             "Its tools have to be there as they were: --tools or the configuration names them. A program that waited "
-            "in it sleeps until somebody goes on with it.",
+            "in it sleeps until somebody goes on with it. Limits may be narrower than they were, and not wider.",
             ("session restore notes.snapshot --as copy", "session restore notes.snapshot --tools shop"),
         ),
         "fork": Command(
             "kept.session:fork",
             "Copy a session, with its variables, values, files, secrets and attachments.\n\n"
             "The original is left as it is, and may be in use if --at says which moment is meant. Its tools have to be "
-            "there as they were: --tools or the configuration names them.",
+            "there as they were: --tools or the configuration names them. Limits may be narrower than they were, and "
+            "not wider.",
             ("session fork notes --as trial", "session fork notes --at cel_01M7R1G5Y5EAR2RF91RSZBHS1Y"),
         ),
         "destroy": Command(

@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 _CALLS = Group("Calls", sort_key=2)
 _LIMITS = Group("Limits", sort_key=3)
 _DEFAULT = SessionLimits()
+_AS_IT_WAS = "as it was"
+_LIMIT_HELP = {
+    "wall_ms": "Time on the clock, calls included.",
+    "cpu_ms": "Processor time.",
+    "memory_mb": "Memory.",
+    "max_stdout_bytes": "Output that is kept; the rest is cut.",
+    "max_external_calls": "Calls of tools.",
+    "max_stack_depth": "Nested function calls.",
+}
 
 
 def _otherwise(value: int | str) -> Callable[[object], object]:
@@ -61,9 +70,59 @@ Tools = Annotated[
 ]
 
 
+def _limit(name: str, otherwise: int | str | None = None) -> Parameter:
+    """The option for one limit of sessions; `otherwise` is what holds without it, if not the default."""
+    return Parameter(
+        name=["--timeout-ms", "--wall-ms"] if name == "wall_ms" else None,
+        group=_LIMITS,
+        help=_LIMIT_HELP[name],
+        show_default=_otherwise(getattr(_DEFAULT, name) if otherwise is None else otherwise),
+    )
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
-class GrantOptions:
+class LimitOptions:
+    """What each cell of a session may use."""
+
+    timeout_ms: Annotated[int | None, _limit("wall_ms")] = None
+    cpu_ms: Annotated[int | None, _limit("cpu_ms")] = None
+    memory_mb: Annotated[int | None, _limit("memory_mb")] = None
+    max_stdout_bytes: Annotated[int | None, _limit("max_stdout_bytes")] = None
+    max_external_calls: Annotated[int | None, _limit("max_external_calls")] = None
+    max_stack_depth: Annotated[int | None, _limit("max_stack_depth")] = None
+
+    def given(self) -> dict[str, int | None]:
+        """By the names that limits have; None for what nothing is said of."""
+        return {
+            "wall_ms": self.timeout_ms,
+            "cpu_ms": self.cpu_ms,
+            "memory_mb": self.memory_mb,
+            "max_stdout_bytes": self.max_stdout_bytes,
+            "max_external_calls": self.max_external_calls,
+            "max_stack_depth": self.max_stack_depth,
+        }
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class NarrowOptions(LimitOptions):
+    """The limits of a session that is made of another: narrower than those, or the same."""
+
+    timeout_ms: Annotated[int | None, _limit("wall_ms", _AS_IT_WAS)] = None
+    cpu_ms: Annotated[int | None, _limit("cpu_ms", _AS_IT_WAS)] = None
+    memory_mb: Annotated[int | None, _limit("memory_mb", _AS_IT_WAS)] = None
+    max_stdout_bytes: Annotated[int | None, _limit("max_stdout_bytes", _AS_IT_WAS)] = None
+    max_external_calls: Annotated[int | None, _limit("max_external_calls", _AS_IT_WAS)] = None
+    max_stack_depth: Annotated[int | None, _limit("max_stack_depth", _AS_IT_WAS)] = None
+
+    def asked(self) -> dict[str, int]:
+        return {name: value for name, value in self.given().items() if value is not None}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class GrantOptions(LimitOptions):
     """What the programs of a session may use."""
 
     tools: Tools = None
@@ -78,50 +137,10 @@ class GrantOptions:
         ),
     ] = None
     config: ConfigFile = None
-    timeout_ms: Annotated[
-        int | None,
-        Parameter(
-            name=["--timeout-ms", "--wall-ms"],
-            group=_LIMITS,
-            help="Time on the clock, calls included.",
-            show_default=_otherwise(_DEFAULT.wall_ms),
-        ),
-    ] = None
-    cpu_ms: Annotated[
-        int | None, Parameter(group=_LIMITS, help="Processor time.", show_default=_otherwise(_DEFAULT.cpu_ms))
-    ] = None
-    memory_mb: Annotated[
-        int | None, Parameter(group=_LIMITS, help="Memory.", show_default=_otherwise(_DEFAULT.memory_mb))
-    ] = None
-    max_stdout_bytes: Annotated[
-        int | None,
-        Parameter(
-            group=_LIMITS,
-            help="Output that is kept; the rest is cut.",
-            show_default=_otherwise(_DEFAULT.max_stdout_bytes),
-        ),
-    ] = None
-    max_external_calls: Annotated[
-        int | None,
-        Parameter(group=_LIMITS, help="Calls of tools.", show_default=_otherwise(_DEFAULT.max_external_calls)),
-    ] = None
-    max_stack_depth: Annotated[
-        int | None,
-        Parameter(group=_LIMITS, help="Nested function calls.", show_default=_otherwise(_DEFAULT.max_stack_depth)),
-    ] = None
 
     def limits(self, config: "Config") -> SessionLimits:
         """Raises `InvalidLimits` naming the one that does not fit."""
-        return config.limits({**self._given(), "wall_ms": self.timeout_ms})
-
-    def _given(self) -> dict[str, int | None]:
-        return {
-            "memory_mb": self.memory_mb,
-            "cpu_ms": self.cpu_ms,
-            "max_stdout_bytes": self.max_stdout_bytes,
-            "max_external_calls": self.max_external_calls,
-            "max_stack_depth": self.max_stack_depth,
-        }
+        return config.limits(self.given())
 
 
 @Parameter(name="*")
@@ -167,7 +186,7 @@ class ReplOptions(GrantOptions):
     ] = None
 
     def limits(self, config: "Config") -> SessionLimits:
-        return config.limits(self._given())
+        return config.limits({**self.given(), "wall_ms": None})
 
 
 @Parameter(name="*", group=_CALLS)
@@ -258,6 +277,7 @@ class KeepOptions:
 
 DEFAULT_KEEP = KeepOptions()
 DEFAULTS = ProgramOptions()
+SAME_LIMITS = NarrowOptions()
 DEFAULT_GUARD = GuardOptions()
 DEFAULT_CALLS = CallOptions()
 DEFAULT_REPL = ReplOptions()

@@ -31,6 +31,13 @@ def test_session_is_listed_shown_copied_and_removed(typed: Typist) -> None:
     assert typed("session snapshot notes -o s.bin").code == 0
     assert typed("session snapshot notes -o s.bin").code == 2
     assert typed("session restore s.bin --as copy").code == 0
+    # A copy may have less than its original, and no more.
+    for made in ("fork notes", "restore s.bin"):
+        assert typed(f"session {made} --as small-{made[:4]} --max-stdout-bytes 4 --memory-mb 32").code == 0
+        assert typed(f"run --session small-{made[:4]} -e", "print('abcdefgh')").out == "abcd"
+        wider = typed(f"session {made} --as big --memory-mb 65")
+        assert (wider.code, "memory_mb=65 (session: 64)" in wider.err) == (2, True)
+    assert typed("session show big").code == 1
     assert typed("run --session copy -e x").out == "41\n"
     (typed.here / "s.bin").write_bytes(b"no snapshot at all")
     assert "not a snapshot" in typed("session restore s.bin --as other").err

@@ -14,7 +14,7 @@ from cloister.cli.exits import OK
 from cloister.cli.failures import UsageError
 from cloister.cli.interrupt import run_interruptibly
 from cloister.cli.kept.where import HERE, Place, SessionId, Yes, sure, tell
-from cloister.cli.options import AsJson, GrantOptions, KeepOptions, Tools
+from cloister.cli.options import SAME_LIMITS, AsJson, GrantOptions, KeepOptions, NarrowOptions, Tools
 from cloister.cli.source import STANDARD_INPUT
 from cloister.cli.tables import facts, show
 from cloister.cli.terminal import flat, one_json_object
@@ -138,15 +138,16 @@ def restore(
     *,
     name: As = None,
     tools: Tools = None,
+    limits: NarrowOptions = SAME_LIMITS,
     place: Place = HERE,
     as_json: AsJson = False,
 ) -> int:
-    restored = run_interruptibly(_restore(_read(file), name, tools, place))
+    restored = run_interruptibly(_restore(_read(file), name, tools, limits, place))
     tell(as_json, {"session": restored}, f"session {restored} is in the store")
     return OK
 
 
-async def _restore(data: bytes, name: str | None, tools: list[str] | None, place: Place) -> str:
+async def _restore(data: bytes, name: str | None, tools: list[str] | None, limits: NarrowOptions, place: Place) -> str:
     from cloister.app.kept import Workbench
     from cloister.cli.job import read_terms
 
@@ -155,7 +156,7 @@ async def _restore(data: bytes, name: str | None, tools: list[str] | None, place
     async with terms.cloister(keep=keep, kind=Workbench) as bench:
         if bench.find(name or "") is not None:
             raise UsageError(f"there is a session {name!r} already")
-        return (await bench.restore_session(data, session_id=name)).id
+        return (await bench.restore_session(data, session_id=name, limits=limits.asked())).id
 
 
 def fork(
@@ -165,6 +166,7 @@ def fork(
     name: As = None,
     at: At = None,
     tools: Tools = None,
+    limits: NarrowOptions = SAME_LIMITS,
     place: Place = HERE,
     as_json: AsJson = False,
 ) -> int:
@@ -186,7 +188,7 @@ def fork(
     async def work() -> None:
         async with place.open() as store:
             data = await take(store)
-        await _restore(data, copy, tools, place)
+        await _restore(data, copy, tools, limits, place)
         async with place.open() as store:
             await add(store)
 
