@@ -1,5 +1,6 @@
 """`cloister tools`, `mcp` and `completion`."""
 
+import json
 import sys
 import tomllib
 
@@ -40,6 +41,23 @@ def test_server_that_does_not_work_is_named_and_everything_else_goes_on(typed: T
     tried = typed("mcp test")
     assert (tried.code, "'broken' does not work" in tried.err) == (1, True)
     assert typed("run -e", "1 + 1").out == "2\n"
+
+
+def test_document_of_ten_megabytes_is_used_and_one_that_is_too_large_is_named(typed: Typist) -> None:
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "large", "version": "1", "description": "x" * (10 << 20)},
+        "servers": [{"url": "http://127.0.0.1:9/"}],
+        "paths": {"/a": {"get": {"operationId": "look", "responses": {"200": {"description": "ok"}}}}},
+    }
+    (typed.here / "large.json").write_text(json.dumps(document))
+    (typed.here / "huge.json").write_bytes(b"{" + b" " * (33 << 20))
+    typed.write("cloister.toml", '[openapi.large]\ndocument = "large.json"\n[openapi.huge]\ndocument = "huge.json"\n')
+    listed = typed("tools list --json")
+    assert (listed.code, [one["name"] for one in listed.json["tools"]]) == (0, ["large.look"])
+    assert "source 'huge' is not there: the document of API 'huge' has more than 32 MiB" in listed.err
+    ran = typed("run -e", "import large\nlen((await search_tools('look'))) + 1")
+    assert (ran.code, ran.out, "'huge'" in ran.err) == (0, "2\n", True)
 
 
 def test_what_makes_no_server_is_refused_and_nothing_is_written(typed: Typist) -> None:
