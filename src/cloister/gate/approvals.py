@@ -36,7 +36,7 @@ from cloister.core.value import Json
 from cloister.core.wire import to_json
 from cloister.gate.approver import Inquiries
 from cloister.gate.archive import MOST_KEPT, Archive
-from cloister.gate.decisions import check_fields, check_message, mappings, too_late
+from cloister.gate.decisions import check_fields, check_message, mappings, refused, too_late
 from cloister.gate.grants import Grant, Grants
 from cloister.gate.question import Question, change, checked_ttl
 from cloister.ports.clock import Clock, moment
@@ -354,8 +354,7 @@ class ApprovalDesk:
             check_fields(item)
             decided = self.decide(approval_id, item["decision"], message=item.get("message"), rule=item.get("rule"))
         except CloisterError as refusal:
-            error = {"code": refusal.code, "message": refusal.message}
-            return Decided(approval_id, error=error if refusal.hint is None else {**error, "hint": refusal.hint})
+            return refused(approval_id, refusal)
         return Decided(approval_id, decided)
 
     def _inquire(self, question: Question, inquiries: Inquiries) -> None:

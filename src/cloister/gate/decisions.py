@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from cloister.core.approval import Approval, ApprovalState
-from cloister.core.errors import ApprovalClosed, InvalidInput
+from cloister.core.approval import Approval, ApprovalState, Decided
+from cloister.core.errors import ApprovalClosed, CloisterError, InvalidInput
 from cloister.core.wire import format_time
 
 MAX_MESSAGE = 2_000
@@ -38,6 +38,12 @@ def mappings(decisions: object) -> list[Mapping[Any, Any]]:
             raise InvalidInput(f"decision {number} is {type(item).__name__}, not an object with an id and a decision")
         items.append(cast("Mapping[Any, Any]", item))
     return items
+
+
+def refused(approval_id: str, refusal: CloisterError) -> Decided:
+    """One of many that was not decided, and why."""
+    error = {"code": refusal.code, "message": refusal.message}
+    return Decided(approval_id, error=error if refusal.hint is None else {**error, "hint": refusal.hint})
 
 
 def check_fields(item: Mapping[Any, Any]) -> None:

@@ -63,6 +63,8 @@ def test_watch_shows_what_is_open_and_what_becomes_of_it(typed: Typist) -> None:
     assert typed("approvals watch --timeout-ms 1").out.split()[:3] == [asked, "s", "asks"]
     typed("approvals allow", asked)
     assert typed("approvals watch --timeout-ms 1").out == ""
+    nobody = typed("approvals watch --decide")
+    assert (nobody.code, "no terminal" in nobody.err) == (2, True)
 
 
 @pytest.mark.anyio
@@ -156,6 +158,30 @@ async def test_host_takes_an_answer_from_outside_as_if_it_were_given_there(tmp_p
 
 
 @pytest.mark.anyio
+async def test_one_host_answers_the_questions_of_another(tmp_path: Path) -> None:
+    @tool(approval_policy="manual")
+    async def pay(n: int) -> str:
+        return f"paid {n}"
+
+    url = f"sqlite://{tmp_path}/c.db"
+    async with Cloister(tools=[pay], store=url) as host, Cloister(store=url) as other:
+        session = await host.open_session("s")
+        seen = await session.exec("import asyncio\nawait asyncio.gather(pay(1), pay(2), pay(3))", yield_ms=30_000)
+        assert isinstance(seen, WaitingForApproval)
+        first, *more = [one.id for one in seen.approvals]
+        assert (await other.decide(first, "allow")).state == "allowed"
+        with pytest.raises(ApprovalClosed):
+            await other.decide(first, "deny")
+        items = [{"id": one, "decision": "allow"} for one in (*more, first, "apr_nothing")]
+        codes = [one.error and one.error["code"] for one in await other.decide_many(items)]
+        assert codes == [None, None, "APPROVAL_CLOSED", "APPROVAL_NOT_FOUND"]
+        ended = await session.wait(seen.cell_id, yield_ms=30_000)
+        while not isinstance(ended, Completed):
+            ended = await session.wait(seen.cell_id, yield_ms=30_000)
+        assert ended.result == ["paid 1", "paid 2", "paid 3"]
+
+
+@pytest.mark.anyio
 async def test_of_many_answers_one_counts(tmp_path: Path) -> None:
     @tool(approval_policy="manual")
     async def pay() -> str:
@@ -187,10 +213,14 @@ def test_questions_of_a_host_are_put_to_who_watches_and_decided_there(shell: She
             host.enter("await refund('B8', 300)", "s")
             asked = watch.match(r"(apr_\w+)  s  asks")
             watch.until("Allow it?")
-            assert shell("approvals", "deny", asked, "--message", "not today").returncode == 0
+            asyncio.run(deny(shell.data / "cloister.db", asked))
             watch.until(f"{asked}  s  deny")
             host.enter("await refund('C9', 400)", "s")
             watch.answer("\x04")
             assert watch.end() == 0
     assert (shell.here / "paid").read_text() == "A7 250\n"
-    assert shell("approvals", "watch", "--decide").returncode == 2
+
+
+async def deny(path: Path, asked: str) -> None:
+    async with SqliteStore(path, clock=SystemClock()) as store:
+        await answer(store, asked, "deny", wait_ms=30_000)

@@ -88,7 +88,7 @@ async def find_question(store: Store, approval_id: str) -> ApprovalRow:
 async def answer(
     store: Store,
     approval_id: str,
-    decision: str,
+    decision: object,
     *,
     message: str | None = None,
     rule: str | None = None,
@@ -121,7 +121,7 @@ async def answer(
     return await _became(store, decided, wait_ms)
 
 
-async def _leave(store: Store, row: ApprovalRow, decision: str, message: str | None, rule: str | None) -> Approval:
+async def _leave(store: Store, row: ApprovalRow, decision: object, message: str | None, rule: str | None) -> Approval:
     """Write an answer for whoever has the session, now or next. Of many, one is written."""
     while True:
         desk, approval = _desk(row)
