@@ -19,7 +19,7 @@ log = logging.getLogger("cloister.app")
 # So often within the time of a lease.
 _LOOKS = 6
 # Answers that are given within a moment are taken together, however much else happens in the store.
-_MOMENT_MS = 50
+_MOMENT_MS = 100
 
 
 class Upkeep:
