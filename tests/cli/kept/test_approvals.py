@@ -201,6 +201,8 @@ async def test_of_many_answers_one_counts(tmp_path: Path) -> None:
         assert [row.kind for row in await store.events()].count("approval.decided") == 1
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_questions_of_a_host_are_put_to_who_watches_and_decided_there(shell: Shell) -> None:
     with shell.terminal("repl", "--session", "s", "--tools", "bank") as host:
         host.enter("await refund('A7', 250)", "s")
