@@ -86,6 +86,14 @@ async def test_session_of_a_host_is_its_own_to_change_and_everybodys_to_read(tmp
         assert (await session.resume(waiting.cell_id)).result == "paid"
 
 
+async def is_written(store: SqliteStore, approval_id: str) -> None:
+    """A host knows of a question a moment before the store does."""
+    since = 0
+    while await store.approval(approval_id) is None:
+        await store.wait_for_events(since, 60_000)
+        since = await store.last_event()
+
+
 @pytest.mark.anyio
 async def test_host_takes_an_answer_from_outside_as_if_it_were_given_there(tmp_path: Path) -> None:
     made: list[int] = []
@@ -105,6 +113,7 @@ async def test_host_takes_an_answer_from_outside_as_if_it_were_given_there(tmp_p
         async def ask(n: int) -> tuple[str, str]:
             seen = await session.exec(f"await pay({n})", yield_ms=30_000)
             assert isinstance(seen, WaitingForApproval)
+            await is_written(store, seen.approvals[0].id)
             return seen.cell_id, seen.approvals[0].id
 
         cell, asked = await ask(1)
@@ -148,6 +157,7 @@ async def test_host_takes_an_answer_from_outside_as_if_it_were_given_there(tmp_p
             await answer(store, asked, "allow")
         # One that `run` asks is taken too, and used when the run is resumed.
         waiting = await session.run("await pay(7)")
+        await is_written(store, waiting.approvals[0].id)
         async with session.events() as events:
             assert (await answer(store, waiting.approvals[0].id, "allow")).outcome in ("written", "allowed")
             async for event in events:
@@ -169,6 +179,9 @@ async def test_one_host_answers_the_questions_of_another(tmp_path: Path) -> None
         seen = await session.exec("import asyncio\nawait asyncio.gather(pay(1), pay(2), pay(3))", yield_ms=30_000)
         assert isinstance(seen, WaitingForApproval)
         first, *more = [one.id for one in seen.approvals]
+        async with SqliteStore(tmp_path / "c.db", clock=SystemClock()) as store:
+            for one in seen.approvals:
+                await is_written(store, one.id)
         assert (await other.decide(first, "allow")).state == "allowed"
         with pytest.raises(ApprovalClosed):
             await other.decide(first, "deny")
