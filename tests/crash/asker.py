@@ -22,13 +22,22 @@ def say(**said: Any) -> None:
     sys.stdout.flush()
 
 
+async def written(session: Session, approval_id: str) -> str:
+    """Once its event is in the log, so is the question."""
+    async with session.events(since=0) as events:
+        async for event in events:
+            if event.kind == "approval.required" and event.data["id"] == approval_id:
+                break
+    return approval_id
+
+
 async def ask(session: Session) -> None:
     seen = await session.exec(CODE[session.language], yield_ms=60_000)
     assert isinstance(seen, WaitingForApproval)
-    say(cell=seen.cell_id, asked=seen.approvals[0].id)
+    say(cell=seen.cell_id, asked=await written(session, seen.approvals[0].id))
     seen = await session.wait(seen.cell_id, yield_ms=60_000)
     assert isinstance(seen, WaitingForApproval)
-    say(asked=seen.approvals[0].id)
+    say(asked=await written(session, seen.approvals[0].id))
     # In the way of the event loop, so that no answer is taken; what was being written is.
     sys.stdin.read()
 
