@@ -90,6 +90,8 @@ def how_to_decide(seen: WaitingForApproval, options: McpOptions) -> str:
     then = f"then call `wait` with cell_id {seen.cell_id!r}"
     if options.allow_approve:
         return f"Ask the user. Pass the decision on with `approve` and approval_id {example!r}; {then}."
+    if options.how_to_decide is not None:
+        return f"{options.how_to_decide.format(id=example)}; {then}."
     if options.can_be_decided:
         return (
             "Nobody can decide it here: the server was started without --allow-approve, and this client cannot ask its "
