@@ -30,11 +30,10 @@ async def list_(
     """The questions of this tenant's sessions, the oldest first."""
     visit = visit_of(request)
     found = await _of_tenant(visit, await visit.service.cloister.approvals(state=state, session_id=session_id))
+    found.sort(key=lambda one: one.id)
     if after is not None:
-        place = next((number for number, one in enumerate(found) if one.id == after), None)
-        if place is None:
-            raise ApprovalNotFound(f"there is no approval {after!r} to go on after")
-        found = found[place + 1 :]
+        # Ids sort by the time at which they were made.
+        found = [one for one in found if one.id > after]
     more = {"next_after": found[limit - 1].id} if len(found) > limit else {}
     return answer({"approvals": found[:limit], **more})
 

@@ -21,7 +21,7 @@ CAPABILITIES: dict[str, bool] = {
     "turns": False,
     "turn_steer": False,
     "turn_interrupt": False,
-    "event_replay": False,
+    "event_replay": True,
     "external_tools": False,
     "environments": False,
     "worker_runtime": False,
@@ -58,7 +58,7 @@ async def info(request: Request) -> Response:
             "auth_required": True,
             "transports": ["http", "sse", "mcp"],
             # The streams of sessions are replayed where sessions are written down.
-            "capabilities": {**CAPABILITIES, "event_replay": service.cloister.is_kept},
+            "capabilities": {**CAPABILITIES, "event_replay": CAPABILITIES["event_replay"] and service.cloister.is_kept},
             "experimental": {},
             "languages": [str(language) for language in Language],
             "confinement": await asyncio.to_thread(confinement),
