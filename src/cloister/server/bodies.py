@@ -8,9 +8,11 @@ _ID = r"^[a-zA-Z0-9_\-]{1,64}$"
 _MOST = 2**40
 
 SessionName: TypeAlias = Annotated[str, StringConstraints(pattern=_ID)]
-LabelName: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^(?!cloister\.)")]
 LabelText: TypeAlias = Annotated[str, StringConstraints(max_length=256)]
-Labels: TypeAlias = Annotated[dict[str, LabelText], Field(max_length=64)]
+Labels: TypeAlias = Annotated[
+    dict[str, LabelText],
+    Field(max_length=64, json_schema_extra={"propertyNames": {"maxLength": 256, "not": {"pattern": r"^cloister\."}}}),
+]
 Milliseconds: TypeAlias = Annotated[int, Field(ge=0, le=86_400_000)]
 Language: TypeAlias = Literal["python", "typescript", "type_script"]
 Path: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=4096)]

@@ -7,6 +7,7 @@ Until sessions say it themselves, a label that no client can set says it; a sess
 from collections.abc import Mapping
 from dataclasses import replace
 
+from cloister.core.errors import InvalidInput
 from cloister.core.session import SessionMeta
 
 DEFAULT_TENANT = "default"
@@ -15,7 +16,10 @@ _LABEL = "cloister.tenant"
 
 
 def labels_for(tenant: str, labels: Mapping[str, str]) -> dict[str, str]:
-    """What a session of that tenant is given as labels."""
+    """What a session of that tenant is given as labels. Raises `InvalidInput` for those that only we may set."""
+    for name in labels:
+        if name.startswith(RESERVED):
+            raise InvalidInput(f"the label {name[:80]!r} is ours", hint=f"no label begins with {RESERVED!r}")
     return dict(labels) if tenant == DEFAULT_TENANT else {**labels, _LABEL: tenant}
 
 

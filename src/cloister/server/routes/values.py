@@ -24,7 +24,7 @@ async def list_(request: Request, session_id: SessionId) -> Response:
     return answer({"values": await session.values.list()})
 
 
-@routes.get("/{key}", responses={200: {"model": Value}, **refusals(404, 409)}, response_model=None)
+@routes.get("/{key:path}", responses={200: {"model": Value}, **refusals(404, 409)}, response_model=None)
 async def get(request: Request, session_id: SessionId, key: Key) -> Response:
     """One of them."""
     session = await visit_of(request).session(session_id)
@@ -33,7 +33,7 @@ async def get(request: Request, session_id: SessionId, key: Key) -> Response:
     return answer({"key": key, "value": await session.values.get(key)})
 
 
-@routes.put("/{key}", responses={200: {"model": Value}, **refusals(404, 409, body=True)}, response_model=None)
+@routes.put("/{key:path}", responses={200: {"model": Value}, **refusals(404, 409, body=True)}, response_model=None)
 async def put(request: Request, session_id: SessionId, key: Key, body: PutValue) -> Response:
     """Store one, over what is there."""
     session = await visit_of(request).session(session_id)
@@ -41,7 +41,7 @@ async def put(request: Request, session_id: SessionId, key: Key, body: PutValue)
     return answer({"key": key, "value": body.value})
 
 
-@routes.delete("/{key}", responses={200: {"model": Destroyed}, **refusals(404, 409)}, response_model=None)
+@routes.delete("/{key:path}", responses={200: {"model": Destroyed}, **refusals(404, 409)}, response_model=None)
 async def delete(request: Request, session_id: SessionId, key: Key) -> Response:
     """Nothing is stored under the key any more."""
     session = await visit_of(request).session(session_id)
