@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from cloister import InvalidConfig, InvalidInput
+from cloister import CloisterError, InvalidConfig, InvalidInput
 from cloister.core.serving import ServerLimits
 from cloister.core.statuses import HTTP_STATUS
 from cloister.server import Exposure, Scope, load_tokens, own_token
@@ -51,7 +51,8 @@ def _filled(path: str, approval_id: str) -> str:
 def _body(method: str, path: str) -> dict[str, Any]:
     if method in ("get", "delete"):
         return {}
-    return {"json": next((body for end, body in _BODIES.items() if path.endswith(end)), {})}
+    nothing: dict[str, Any] = {}
+    return {"json": next((body for end, body in _BODIES.items() if path.endswith(end)), nothing)}
 
 
 def test_every_route_refuses_no_token_a_wrong_scope_and_another_tenant(server: Running) -> None:
@@ -216,7 +217,9 @@ def test_nothing_that_clients_send_is_in_the_logs(server: Running, caplog: pytes
 
 
 def test_every_error_of_ours_has_a_status() -> None:
-    import cloister.core.errors as errors
-
-    codes = {kind.code for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)}
+    kinds, codes = [CloisterError], set[str]()
+    while kinds:
+        kind = kinds.pop()
+        codes.add(kind.code)
+        kinds += kind.__subclasses__()
     assert codes <= HTTP_STATUS.keys()

@@ -89,9 +89,10 @@ def test_files_are_written_only_over_what_the_client_has_seen(server: Running) -
         assert _problem(again) == (412, "PRECONDITION_FAILED")
         second = client.put(f"{root}/d/a.txt", json={"content": "two"}, headers={"if-match": tag})
         assert second.status_code == 200
-        for method, body in (("put", {"json": {"content": "three"}}), ("delete", {})):
-            late = client.request(method, f"{root}/d/a.txt", headers={"if-match": tag}, **body)
-            assert _problem(late) == (412, "PRECONDITION_FAILED")
+        late = client.put(f"{root}/d/a.txt", json={"content": "three"}, headers={"if-match": tag})
+        assert _problem(late) == (412, "PRECONDITION_FAILED")
+        late = client.delete(f"{root}/d/a.txt", headers={"if-match": tag})
+        assert _problem(late) == (412, "PRECONDITION_FAILED")
         assert _problem(client.put(f"{root}/new", json={"content": ""}, headers={"if-match": "*"}))[0] == 412
         weak = client.put(f"{root}/d/a.txt", json={"content": ""}, headers={"if-match": 'W/"x"'})
         assert _problem(weak)[0] in (412, 422)
@@ -219,14 +220,15 @@ def test_what_does_not_fit_is_refused_with_where_it_is_wrong(server: Running) ->
     with server.client() as client:
         client.post("/v1/sessions", json={"id": "bad"})
         run = "/v1/sessions/bad/run"
-        for body, pointer in (
+        wrong: list[tuple[Any, str]] = [
             ({"code": 1}, "/code"),
             ({"code": "1", "limits": {"wall_ms": "1"}}, "/limits/wall_ms"),
             ({"code": "1", "a/b~c": 1}, "/a~1b~0c"),
             ({"code": "1", "limits": {"nope": 1}}, "/limits/nope"),
             ([], ""),
             ({}, "/code"),
-        ):
+        ]
+        for body, pointer in wrong:
             found = client.post(run, json=body)
             assert _problem(found) == (422, "INVALID_INPUT")
             assert found.json()["pointer"] == pointer

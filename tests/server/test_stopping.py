@@ -67,6 +67,7 @@ def test_a_server_that_is_stopped_says_so_to_streams_and_the_next_goes_on_with_i
     with _serving(tmp_path, *words) as (child, client, ready):
         client.post("/v1/sessions", json={"id": "s"})
         code = "x = 40\ny = await refund(amount=2)\nf'{y} {x + 2}'"
+        client.patch("/v1/sessions/s", json={"title": "Kept", "labels": {"team": "a"}})
         asleep = client.post("/v1/sessions/s/cells", json={"code": code, "yield_ms": 60_000}).json()
         assert asleep["status"] == "waiting_for_approval"
         opened = threading.Event()
@@ -96,7 +97,8 @@ def test_a_server_that_is_stopped_says_so_to_streams_and_the_next_goes_on_with_i
     with _serving(tmp_path, *words) as (child, client, again):
         assert again["token_file"] == ready["token_file"]
         assert client.get("/readyz").json() == {"status": "ready"}
-        assert client.get("/v1/sessions/s").json()["id"] == "s"
+        said = client.get("/v1/sessions/s").json()
+        assert (said["title"], said["labels"]) == ("Kept", {"team": "a"})
         client.post(f"/v1/approvals/{asleep['approvals'][0]['id']}", json={"decision": "allow"})
         ended = client.post(f"/v1/sessions/s/cells/{asleep['cell_id']}/wait", json={"yield_ms": 30_000}).json()
         assert (ended["status"], ended["result"]) == ("completed", "paid 2 42")

@@ -92,7 +92,8 @@ async def serve(
 def bind(exposure: Exposure) -> socket.socket:
     """Raises `InvalidInput` for an address that cannot be had."""
     family = socket.AF_INET6 if ":" in exposure.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # With its protocol said, or asyncio does not see that it is TCP, and each answer waits 40 ms for an acknowledgement.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((exposure.host or "0.0.0.0", exposure.port))  # noqa: S104 - `check` has refused it without tokens
