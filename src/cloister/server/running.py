@@ -92,7 +92,7 @@ async def serve(
 def bind(exposure: Exposure) -> socket.socket:
     """Raises `InvalidInput` for an address that cannot be had."""
     family = socket.AF_INET6 if ":" in exposure.host else socket.AF_INET
-    # With its protocol said, or asyncio does not see that it is TCP, and each answer waits 40 ms for an acknowledgement.
+    # With its protocol said: otherwise asyncio does not see that it is TCP, and answers wait 40 ms for the last one.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -9,7 +9,7 @@ import asyncio
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
 from starlette.responses import Response
@@ -79,6 +79,8 @@ class EventStreamAnswer(Response):
         self._session = session
         self._since = since
         self._frames = frames
+        # How often something was sent.
+        self._told = 0
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         service = self._service
@@ -99,6 +101,7 @@ class EventStreamAnswer(Response):
             await send({"type": "http.response.body", "body": b": open\n\n", "more_body": True})
             watching = asyncio.ensure_future(_until_gone(receive))
             closing = asyncio.ensure_future(self._service.closing.wait())
+            living = asyncio.ensure_future(self._keep_alive(send))
             reading = asyncio.current_task()
             over: list[str] = []
 
@@ -117,6 +120,8 @@ class EventStreamAnswer(Response):
             closing.add_done_callback(end("shutting_down"))
             try:
                 await self._copy(stream, previous, send)
+                living.cancel()
+                await asyncio.wait([living])
                 reason = over[0] if over else "session_closed"
                 last = json.dumps({"schema_version": SCHEMA_VERSION, "event": "stream.closed", "reason": reason})
                 await send({"type": "http.response.body", "body": f"event: stream.closed\ndata: {last}\n\n".encode()})
@@ -125,29 +130,37 @@ class EventStreamAnswer(Response):
                     raise
             finally:
                 over.append("done")
-                watching.cancel()
-                closing.cancel()
-                await asyncio.gather(watching, closing, return_exceptions=True)
+                for task in (watching, closing, living):
+                    task.cancel()
+                await asyncio.gather(watching, closing, living, return_exceptions=True)
 
     async def _copy(self, stream: Any, previous: int | None, send: Send) -> None:
-        quiet = self._service.limits.keepalive_ms / 1000
         is_logged = self._since is not None
         while True:
-            some: Sequence[Event] = stream.at_once(_TOGETHER)
+            some: list[Event] = stream.at_once(_TOGETHER)
             if not some:
                 try:
-                    async with asyncio.timeout(quiet):
-                        some = [await anext(stream)]
-                except TimeoutError:
-                    await send({"type": "http.response.body", "body": _KEEPALIVE, "more_body": True})
-                    continue
+                    some.append(await anext(stream))
                 except StopAsyncIteration:
                     return
+                # What came with it goes with it: each sending costs as much as the next, whatever its size.
+                some += stream.at_once(_TOGETHER)
             parts: list[bytes] = []
             for event in some:
                 parts.append(self._frames.of(event, previous) if is_logged else framed(event, previous))
                 previous = event.seq
+            self._told += 1
             await send({"type": "http.response.body", "body": b"".join(parts), "more_body": True})
+
+    async def _keep_alive(self, send: Send) -> None:
+        """A comment whenever nothing was told for a while. Beside the reading: a timer for each event would cost more
+        than the event does."""
+        quiet, told = self._service.limits.keepalive_ms / 1000, -1
+        while True:
+            if told == self._told:
+                await send({"type": "http.response.body", "body": _KEEPALIVE, "more_body": True})
+            told = self._told
+            await asyncio.sleep(quiet)
 
     async def _before(self) -> int | None:
         """The last event of the session up to where the client is: usually the one that it named."""

@@ -15,10 +15,11 @@ from cloister.server.routes import (
     values,
 )
 
+# Looked through in this order: what is asked for most comes first.
 ROUTERS: tuple[APIRouter, ...] = (
+    cells.routes,
     runtime.routes,
     sessions.routes,
-    cells.routes,
     files.routes,
     values.routes,
     secrets.routes,
