@@ -61,20 +61,22 @@ def _probe(server: Running, examples: int) -> None:
     for found in _described(server).get_all_operations():
         operation = found.ok()
         for mode in GenerationMode:
-            if mode is GenerationMode.NEGATIVE and not _has_input(operation):
-                continue
-            aims = mode is GenerationMode.POSITIVE and operation.method != "delete"
+            if mode is GenerationMode.POSITIVE or _has_input(operation):
+                _probe_one(operation, mode, examples)
 
-            cases: Any = operation.as_strategy(generation_mode=mode)
 
-            @given(case=cases)
-            @_settings(examples)
-            def probe(case: Any, aims: bool = aims) -> None:
-                if aims and "session_id" in case.path_parameters:
-                    case.path_parameters["session_id"] = "there"
-                case.call_and_validate(headers=_HEADERS)
+def _probe_one(operation: Any, mode: GenerationMode, examples: int) -> None:
+    aims = mode is GenerationMode.POSITIVE and operation.method != "delete"
+    cases: Any = operation.as_strategy(generation_mode=mode)
 
-            probe()
+    @given(case=cases)
+    @_settings(examples)
+    def probe(case: Any) -> None:
+        if aims and "session_id" in case.path_parameters:
+            case.path_parameters["session_id"] = "there"
+        case.call_and_validate(headers=_HEADERS)
+
+    probe()
 
 
 def _walk(server: Running, examples: int) -> None:
