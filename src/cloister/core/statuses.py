@@ -39,6 +39,18 @@ HTTP_STATUS: Mapping[str, int] = {
     "SOURCE_UNAVAILABLE": 503,
     "CONFINEMENT_UNAVAILABLE": 503,
     "ENGINE_UNAVAILABLE": 503,
+    # Of models.
+    "provider_unconfigured": 422,
+    "provider_unavailable": 503,
+    "provider_mismatch": 409,
+    "model_refused": 502,
+    "context_exceeded": 422,
+    "model_rate_limited": 503,
+    "model_failed": 502,
+    "model_timeout": 504,
+    "answer_too_large": 502,
+    "answer_invalid": 502,
+    "script_astray": 502,
     # Of the way to them.
     "MALFORMED": 400,
     "UNAUTHENTICATED": 401,
