@@ -1,5 +1,6 @@
 """Cloister: the object a host holds. Opens sessions, restores them, closes everything behind it."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,7 @@ from cloister.app.keys import Keys
 from cloister.app.letterbox import Letterbox
 from cloister.app.recovery import RecoveredCell, Recovery, RecoveryReport
 from cloister.app.runtime import LanguageRuntime
+from cloister.app.stored import Stored
 from cloister.app.terms import Terms
 from cloister.app.untold import Untold
 from cloister.app.upkeep import Upkeep
@@ -61,7 +63,7 @@ from cloister.stores.memory import MemoryJournal
 from cloister.tools.registry import ToolRegistry
 
 
-class Cloister(Approving):
+class Cloister(Approving, Stored):
     """A runtime in this process. Use it as `async with Cloister(...) as cloister`.
 
     tools, sources, plugins: given to every session, besides its own; a source is a `ToolSource`, or an `Overlay` around
@@ -151,6 +153,7 @@ class Cloister(Approving):
         self._supervisor = Supervisor(given.check_cells(cells), self._clock)
         self._room = EngineRoom(workers=workers, require_confinement=require_confinement)
         self._sessions: dict[str, Session] = {}
+        self._taking: dict[str, asyncio.Task[Session]] = {}
         self._untold = Untold(emit, self._sessions)
         self._entered = False
         self._left = False

@@ -56,6 +56,7 @@ class Terms:
         keep: KeepOptions = DEFAULT_KEEP,
         kind: "type[Cloister] | None" = None,
         sources: Sequence[object] = (),
+        workers: int | None = None,
     ) -> "Cloister":
         """A runtime of its own, to be entered."""
         from cloister.app import Cloister
@@ -67,7 +68,7 @@ class Terms:
             plugins=config.plugins(),
             limits=self.limits,
             type_check=self.type_check,
-            workers=config.get("workers") or 1,
+            workers=workers or config.get("workers") or 1,
             require_confinement=self.require_confinement,
             approver=approver,
             approvals=config.table("approvals"),

@@ -66,6 +66,18 @@ Examples:
 
 Exit codes: 0 at the end, even if cells failed; 2 the command is wrong, or, without a terminal, a :command was;
 130 interrupted (Ctrl-C)."""
+_SERVE = """\
+Serve sessions over HTTP: programs, cells, files, approvals and events, and MCP at /mcp.
+
+Listens on 127.0.0.1:8787. The API is described at /docs and /openapi.json of the server. The first Ctrl-C or SIGTERM
+ends its streams, puts programs that wait to sleep and stops; the second stops at once."""
+_SERVE_EPILOGUE = """\
+Examples:
+  cloister serve --tools shop
+  cloister serve --port 0 --ready-file ready.json
+  cloister serve --host 10.0.0.5 --tokens tokens.toml
+
+Exit codes: 0 it was stopped, 1 it could not be started, 2 the command or its configuration is wrong."""
 _VALIDATE = """\
 Check a program without running it.
 
@@ -331,6 +343,7 @@ def _app(wanted: str | None) -> "App":
         help_epilogue=_RUN_EPILOGUE,
     )
     app.command("cloister.cli.repl.loop:repl", name="repl", help=_REPL, help_epilogue=_REPL_EPILOGUE)
+    app.command("cloister.cli.serve:serve", name="serve", help=_SERVE, help_epilogue=_SERVE_EPILOGUE)
     app.command(
         "cloister.cli.validate:validate",
         name="validate",

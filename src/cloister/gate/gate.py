@@ -83,6 +83,10 @@ class Gate:
         """How often each tool was called in this session."""
         return self._execution.counts
 
+    def relabel(self, labels: Mapping[str, str]) -> None:
+        """The session has these labels from now on."""
+        self._scope = replace(self._scope, labels=labels)
+
     async def handle(self, call: Call, caller: Caller, *, charge: bool = True) -> Passed:
         """Pass one call. Never raises but for cancellation. `charge` is False for a call that was charged before."""
         if self._discovery.knows(call.name):

@@ -91,6 +91,8 @@ def how_to_decide(seen: WaitingForApproval, options: McpOptions) -> str:
     then = f"then call `wait` with cell_id {seen.cell_id!r}"
     if options.allow_approve:
         return f"Ask the user. Pass the decision on with `approve` and approval_id {example!r}; {then}."
+    if options.how_to_decide is not None:
+        return f"{options.how_to_decide.format(id=example)}; {then}."
     if options.store_url is not None:
         command = f"cloister approvals allow {example} --store {shlex.quote(options.store_url)}"
         return f"Tell the user to run this in a terminal (`deny` in place of `allow` says no): `{command}`; {then}."

@@ -17,11 +17,11 @@ from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitResult, Inpu
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from cloister.app import Cloister
 from cloister.core.approval import Approval, ApprovalState, Decision
 from cloister.core.cell import WaitingForApproval
 from cloister.core.errors import ApprovalClosed, ApprovalNotFound, CloisterError
 from cloister.mcp.answers import described
+from cloister.mcp.host import Host
 from cloister.sessions import Session
 from cloister.sessions.events import EventStream
 
@@ -61,7 +61,7 @@ def forms(seen: WaitingForApproval) -> InputRequiredResult:
     return InputRequiredResult(input_requests=dict(asked), request_state=seen.cell_id)
 
 
-async def take(cloister: Cloister, questions: Sequence[Approval], responses: Mapping[str, Any]) -> bool:
+async def take(cloister: Host, questions: Sequence[Approval], responses: Mapping[str, Any]) -> bool:
     """Decide what was filled in, of these questions alone. Whether anything was."""
     decided = False
     for approval in questions:
@@ -71,9 +71,7 @@ async def take(cloister: Cloister, questions: Sequence[Approval], responses: Map
     return decided
 
 
-async def ask(
-    context: ServerRequestContext[Any], cloister: Cloister, session: Session, seen: WaitingForApproval
-) -> bool:
+async def ask(context: ServerRequestContext[Any], cloister: Host, session: Session, seen: WaitingForApproval) -> bool:
     """Ask about each question, one after the other. Whether any of them is closed now, by this answer or another's."""
     closed = False
     for approval in pending(seen):
@@ -115,7 +113,7 @@ async def _until_closed(stream: EventStream, approval_id: str) -> None:
             return
 
 
-async def _decide(cloister: Cloister, approval: Approval, answer: ElicitResult) -> bool:
+async def _decide(cloister: Host, approval: Approval, answer: ElicitResult) -> bool:
     content = answer.content or {}
     decision, message = content.get("decision"), content.get("message")
     if answer.action != "accept" or decision not in (Decision.ALLOW, Decision.DENY):

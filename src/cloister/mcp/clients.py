@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 
 import anyio
 
-from cloister.app import Cloister
 from cloister.core.approval import Approval
 from cloister.core.errors import ApprovalNotFound, CellNotFound, InvalidLanguage
 from cloister.core.ids import check_session_id
 from cloister.core.language import Language
+from cloister.mcp.host import Host
 from cloister.mcp.options import McpOptions
 from cloister.sessions import Session
 
@@ -26,7 +26,7 @@ class Client:
     """The sessions under one name."""
 
     def __init__(
-        self, cloister: Cloister, options: McpOptions, name: str, *, is_kept: bool, on_open: Callable[[Session], None]
+        self, cloister: Host, options: McpOptions, name: str, *, is_kept: bool, on_open: Callable[[Session], None]
     ) -> None:
         self.name = name
         self._cloister = cloister
@@ -106,7 +106,7 @@ class Clients:
     """By whatever tells one connection from another; None is the only one there is."""
 
     def __init__(
-        self, cloister: Cloister, options: McpOptions, *, is_kept: bool, on_open: Callable[[Session], None]
+        self, cloister: Host, options: McpOptions, *, is_kept: bool, on_open: Callable[[Session], None]
     ) -> None:
         self._cloister = cloister
         self._options = options

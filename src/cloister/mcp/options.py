@@ -18,7 +18,8 @@ class McpOptions:
     """session: where clients work that name none; None: each connection has a new one. language: of programs that name
     none. allow_approve, show_cells: whether there are the tools `approve` and `cells`. preamble_tokens: how much of
     what can be called is told in the description of `exec`; 0 for nothing. store_url: where questions are written down,
-    so that somebody at a shell can answer them; None if nowhere."""
+    so that somebody at a shell can answer them; None if nowhere. may_ask: whether users of clients are asked;
+    how_to_decide: what a client is told when nobody can be."""
 
     session: str | None = None
     language: Language = Language.PYTHON
@@ -26,6 +27,10 @@ class McpOptions:
     show_cells: bool = False
     preamble_tokens: int = DEFAULT_PREAMBLE_TOKENS
     store_url: str | None = None
+    # Whether users of clients that have forms are asked for decisions.
+    may_ask: bool = True
+    # How somebody else decides, where it is not as for a server on pipes; it has `{id}` for the question's.
+    how_to_decide: str | None = None
 
     def __post_init__(self) -> None:
         if self.session is not None:

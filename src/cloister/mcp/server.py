@@ -27,12 +27,12 @@ from mcp.types import (
 )
 
 from cloister import __version__
-from cloister.app import Cloister
 from cloister.core.cell import Content, Observation, WaitingForApproval
 from cloister.core.errors import CellBusy, CellNotFound, CloisterError, InvalidInput
 from cloister.mcp import answers, asking
 from cloister.mcp.arguments import Approve, Cells, Exec, Request, Search, Wait, parse
 from cloister.mcp.clients import Client, Clients
+from cloister.mcp.host import Host
 from cloister.mcp.options import SESSION_META, McpOptions
 from cloister.mcp.progress import progress_of
 from cloister.mcp.tools import NAMES, declare, offered
@@ -63,7 +63,7 @@ class CodeServer:
     """`async with CodeServer(cloister) as server`, inside of the Cloister. `is_kept`: it has a store, so that sessions
     may be there that were not opened here."""
 
-    def __init__(self, cloister: Cloister, options: McpOptions | None = None, *, is_kept: bool = False) -> None:
+    def __init__(self, cloister: Host, options: McpOptions | None = None, *, is_kept: bool = False) -> None:
         self._cloister = cloister
         self._options = options or McpOptions()
         self._clients = Clients(cloister, self._options, is_kept=is_kept, on_open=self._watch)
@@ -190,7 +190,7 @@ class CodeServer:
 
     async def _asked(self, context: Context, session: Session, seen: Observation, yield_ms: int) -> Observation:
         """Where the client's user can be asked while this request waits: what there is to see after the answers."""
-        if not asking.has_forms(context) or asking.is_answered_later(context):
+        if not self._may_ask(context) or asking.is_answered_later(context):
             return seen
         while isinstance(seen, WaitingForApproval):
             if not await asking.ask(context, self._cloister, session, seen):
@@ -198,6 +198,9 @@ class CodeServer:
             more = await session.wait(seen.cell_id, yield_ms=yield_ms)
             seen = replace(more, content=seen.content + more.content)
         return seen
+
+    def _may_ask(self, context: Context) -> bool:
+        return self._options.may_ask and asking.has_forms(context)
 
     async def _again(
         self, context: Context, client: Client, request: Exec | Wait, params: CallToolRequestParams
@@ -227,7 +230,7 @@ class CodeServer:
         seen = self._with_untold(seen)
         if (
             isinstance(seen, WaitingForApproval)
-            and asking.has_forms(context)
+            and self._may_ask(context)
             and asking.is_answered_later(context)
             and asking.pending(seen)
         ):

@@ -238,6 +238,13 @@ class EventStream:
             finally:
                 self._waiter = None
 
+    def at_once(self, most: int) -> list[Event]:
+        """What can be told without waiting, and no more than so many."""
+        found: list[Event] = []
+        while len(found) < most and (event := self._next()) is not None:
+            found.append(event)
+        return found
+
     async def aclose(self) -> None:
         self._on_close(self)
         self.end()

@@ -17,7 +17,6 @@ from cloister.core.history import PastCell
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 from cloister.core.run import RunResult
-from cloister.core.session import SessionMeta
 from cloister.gate import Gate, Handles, Scope
 from cloister.ports.clock import moment
 from cloister.ports.engine import Turn
@@ -30,6 +29,7 @@ from cloister.sessions.belongings import Belongings
 from cloister.sessions.carrying import carried
 from cloister.sessions.cells import Cells
 from cloister.sessions.checking import ASLEEP, check_program, checked_result
+from cloister.sessions.described import Described
 from cloister.sessions.direct import DirectCalls
 from cloister.sessions.direct_rows import DirectRows
 from cloister.sessions.envelope import Envelope, seal, unseal
@@ -47,7 +47,7 @@ from cloister.sessions.tooled import Tooled
 from cloister.sessions.values import Values
 
 
-class Session(Tooled):
+class Session(Described, Tooled):
     """Made by `Cloister.open_session`; not by hand."""
 
     def __init__(
@@ -185,9 +185,6 @@ class Session(Tooled):
         if since is not None and self._keeper is None:
             raise InvalidInput("events of before are kept by sessions that are written down", hint="give a store")
         return self._events.subscribe(self.id, since=since)
-
-    def meta(self) -> SessionMeta:
-        return self._portrait.meta(self._used_ms)
 
     # -- running ---------------------------------------------------------------------------------------------
 

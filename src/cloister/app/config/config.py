@@ -13,6 +13,7 @@ from cloister.core.errors import InvalidConfig
 from cloister.core.event import EventRetention
 from cloister.core.file import FileLimits
 from cloister.core.limits import SessionLimits
+from cloister.core.serving import ServerLimits
 
 if TYPE_CHECKING:
     from cloister.ports.source import ToolSource
@@ -49,6 +50,9 @@ class Config:
 
     def file_limits(self) -> FileLimits:
         return self._made("files", FileLimits)
+
+    def server_limits(self) -> ServerLimits:
+        return self._made("server", ServerLimits)
 
     def retention(self) -> EventRetention | None:
         """None if nothing is said about it."""

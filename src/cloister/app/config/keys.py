@@ -14,6 +14,7 @@ from cloister.core.errors import InvalidConfig, InvalidInput
 from cloister.core.event import EventRetention
 from cloister.core.file import FileLimits
 from cloister.core.limits import SessionLimits
+from cloister.core.serving import ServerLimits
 
 Kind = Literal["text", "number", "switch", "texts", "table"]
 
@@ -64,6 +65,11 @@ def _at_least_one(value: int) -> None:
         raise InvalidInput(f"must be at least 1, not {value}")
 
 
+def _a_port(value: int) -> None:
+    if not 0 <= value <= 65535:
+        raise InvalidInput(f"must be between 0 and 65535, not {value}")
+
+
 KEYS: Mapping[str, Key] = {
     key.name: key
     for key in [
@@ -80,6 +86,12 @@ KEYS: Mapping[str, Key] = {
         *_bounds("cells", CellLimits),
         *_bounds("files", FileLimits),
         *_bounds("events", EventRetention),
+        Key("server.host", "text", "127.0.0.1"),
+        Key("server.port", "number", 8787, check=_a_port),
+        Key("server.tokens", "text"),
+        Key("server.hosts", "texts", ()),
+        Key("server.origins", "texts", ()),
+        *_bounds("server", ServerLimits),
     ]
 }
 TABLES = tuple(dict.fromkeys(name.partition(".")[0] for name in KEYS if "." in name))

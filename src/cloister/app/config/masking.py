@@ -11,6 +11,8 @@ _SECRET_NAME = re.compile(r"auth|cookie|token|secret|passw|credential|api.?key|k
 _REFERENCE = re.compile(r"(?:[A-Za-z]+ )?\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _IN_URL = re.compile(r"(?<=://)([^/@\s:]*)(:[^@\s]*)?@")
 _IN_QUERY = re.compile(r"([?&][^=&#\s]+=)[^&#\s]+")
+# Names of files, which are no secret.
+_PATHS = frozenset(["server.tokens"])
 # All that is in these is taken for a secret.
 _VAULTS = frozenset(["env", "headers", "credentials"])
 # The name of a variable, as `api_key_env` has it, is none.
@@ -29,7 +31,7 @@ def masked(key: str, value: Any) -> Any:
         parts = list(cast("list[Any]", value))
         return _arguments(parts) if name == "args" else [masked(key, part) for part in parts]
     if isinstance(value, str):
-        if _SECRET_NAME.search(name) and "." in key:
+        if _SECRET_NAME.search(name) and "." in key and key not in _PATHS:
             return value if name.endswith("_env") and _VARIABLE.fullmatch(value) else _hidden(value)
         return url(value)
     return value

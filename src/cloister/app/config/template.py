@@ -59,6 +59,23 @@ TEMPLATE = """\
 # max_age_ms = 2592000000
 # max_events = 100000
 
+# Of `cloister serve`.
+[server]
+# host = "127.0.0.1"
+# port = 8787
+# Who may use it, and what for: a file that only its user can read. Without it the server makes a token of its own.
+# tokens = "/etc/cloister/tokens.toml"
+# Names by which it is asked for, beside those of the address, and pages of other sites that may use it.
+# hosts = ["api.example.com"]
+# origins = ["https://console.example.com"]
+# max_body_bytes = 4194304
+# max_upload_bytes = 67108864
+# body_timeout_ms = 30000
+# rate_per_min = 6000
+# keepalive_ms = 15000
+# max_streams = 1000
+# shutdown_ms = 5000
+
 # Policies that tighten those of the tools.
 [approvals]
 # "shop.refund" = "manual"

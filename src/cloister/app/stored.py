@@ -1,0 +1,97 @@
+"""Sessions that are written down and that nobody here has opened: found, and taken up when somebody wants one."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from cloister.core.errors import SessionExists, SessionNotFound
+from cloister.core.event import Event
+from cloister.core.ids import check_session_id
+from cloister.core.language import parse_language
+from cloister.core.limits import SessionLimits
+from cloister.core.session import SessionMeta
+from cloister.core.wire import from_json
+from cloister.ports.clock import moment
+from cloister.ports.rows import CellRow, SessionRow
+from cloister.sessions import Session
+from cloister.sessions.ledger import Ledger
+
+if TYPE_CHECKING:
+    from cloister.app.cloister import Cloister
+
+
+class Stored:
+    """A part of `Cloister`."""
+
+    _ledger: Ledger | None
+    _sessions: dict[str, Session]
+    # Being taken up at this moment: whoever else wants one waits for the same.
+    _taking: "dict[str, asyncio.Task[Session]]"
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is a store."""
+        return self._ledger is not None
+
+    async def take_up(self, session_id: str, *, wait_ms: int = 0) -> Session:
+        """The session of that id: the one that is open here, or the one in the store, as it was opened last. Raises
+        `SessionNotFound` if there is neither, and what `open_session` raises."""
+        checked = check_session_id(session_id)
+        found = self._sessions.get(checked)
+        if found is not None:
+            return found
+        if self._ledger is None or await self._ledger.store.session(checked) is None:
+            raise SessionNotFound(f"there is no session {checked!r}")
+        under_way = self._taking.get(checked)
+        if under_way is None:
+            under_way = self._taking[checked] = asyncio.ensure_future(self._take(checked, wait_ms))
+            under_way.add_done_callback(lambda _: self._taking.pop(checked, None))
+        # One who gives up waiting does not take it from the others.
+        return await asyncio.shield(under_way)
+
+    async def _take(self, session_id: str, wait_ms: int) -> Session:
+        try:
+            return await cast("Cloister", self).open_session(session_id, wait_ms=wait_ms)
+        except SessionExists:
+            # Somebody has opened it by that name meanwhile.
+            found = self._sessions.get(session_id)
+            if found is None:
+                raise
+            return found
+
+    async def stored_session(self, session_id: str) -> SessionMeta | None:
+        """What is written down of one session."""
+        if self._ledger is None:
+            return None
+        row = await self._ledger.store.session(check_session_id(session_id))
+        return _meta(row) if row is not None else None
+
+    async def stored_sessions(self, *, after: str | None = None, limit: int = 100) -> list[SessionMeta]:
+        """Sessions that are written down, whoever has them open, in the order of their ids."""
+        if self._ledger is None:
+            return []
+        return [_meta(row) for row in await self._ledger.store.sessions(after=after, limit=limit)]
+
+    async def stored_cell(self, cell_id: str) -> CellRow | None:
+        """What is written down of one cell, also after somebody has read its end."""
+        return await self._ledger.store.cell(cell_id) if self._ledger is not None else None
+
+    async def stored_events(self, session_id: str, *, since: int, limit: int) -> Sequence[Event]:
+        """Events of a session that are in the log, in order, those with a number above `since`."""
+        if self._ledger is None:
+            return []
+        rows = await self._ledger.store.events(session_id=session_id, since=since, limit=limit)
+        return [Event(row.seq, row.kind, row.session_id, moment(row.at_ms), row.doc) for row in rows]
+
+
+def _meta(row: SessionRow) -> SessionMeta:
+    doc = row.doc
+    return SessionMeta(
+        id=row.id,
+        created_at=moment(row.created_ms),
+        last_used_at=moment(row.used_ms),
+        language=parse_language(doc["language"]),
+        limits=from_json(SessionLimits, doc["limits"]),
+        title=doc["title"],
+        labels=doc["labels"],
+    )

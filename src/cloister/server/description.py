@@ -1,0 +1,60 @@
+"""The description of the API (OpenAPI 3.1): what FastAPI knows of the routes, and what the door adds to every one."""
+
+from typing import Any, cast
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+
+from cloister.server.answers import ProblemAnswer
+from cloister.server.door import scope_of
+from cloister.server.tokens import Scope
+
+_OPEN = ("/healthz", "/readyz", "/v1/runtime/info")
+_ABOUT = """\
+Sessions in which programs run sealed, the cells in them, what they hold, the questions they wait for, and what happens.
+
+Bodies are JSON; a field that is not known is refused. Problems are RFC 9457 with our `code`. Times are RFC 3339 in UTC.
+"""
+Json = dict[str, Any]
+
+
+def describe(app: FastAPI) -> Json:
+    document = get_openapi(
+        title=app.title,
+        version=app.version,
+        description=_ABOUT,
+        routes=app.routes,
+        separate_input_output_schemas=False,
+    )
+    components = cast("Json", document.setdefault("components", {}))
+    schemas = cast("Json", components.setdefault("schemas", {}))
+    _, made = models_json_schema([(ProblemAnswer, "validation")], ref_template="#/components/schemas/{model}")
+    schemas.update(made["$defs"])
+    # FastAPI's own form of refusals, which is not ours.
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    for path, methods in cast("Json", document["paths"]).items():
+        for operation in cast("Json", methods).values():
+            _complete(path, cast("Json", operation))
+    return document
+
+
+def _complete(path: str, operation: Json) -> None:
+    operation["security"] = [] if path in _OPEN else [{"token": []}]
+    if path == "/metrics":
+        # On loopback it takes none.
+        operation["security"] = [{}, {"token": []}]
+    if path not in _OPEN:
+        needed = scope_of(path)
+        which = f"`{needed}` or `admin`" if needed is not Scope.ADMIN else "`admin`"
+        operation["x-cloister-scope"] = str(needed)
+        about = operation.get("description", "")
+        operation["description"] = f"{about}\n\nTakes a token with the scope {which}.".strip()
+    for response in cast("Json", operation["responses"]).values():
+        said = cast("Json", response)
+        said.setdefault("headers", {})["X-Request-Id"] = {
+            "schema": {"type": "string"},
+            "description": "What the logs of the server call this request.",
+        }

@@ -1,0 +1,55 @@
+"""Logs as lines of JSON, each with the id of the request that it is about.
+
+A request is told of by its route, never by its path, query, headers or body: nothing that a client sent is in a log.
+"""
+
+import json
+import logging
+import sys
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from traceback import extract_tb
+from typing import Any
+
+from cloister.core.wire import format_time
+
+# Of the request that is being served.
+current_request: ContextVar[str | None] = ContextVar("current_request", default=None)
+access = logging.getLogger("cloister.server.access")
+log = logging.getLogger("cloister.server")
+
+
+class JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        said: dict[str, Any] = {
+            "at": format_time(datetime.fromtimestamp(record.created, UTC)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if (request_id := current_request.get()) is not None:
+            said["request_id"] = request_id
+        more = getattr(record, "said", None)
+        if isinstance(more, dict):
+            said |= more
+        if record.exc_info and record.exc_info[1] is not None:
+            said["error"] = type(record.exc_info[1]).__name__
+            # Where it happened, and not with what: a message may have a client's text in it.
+            said["where"] = [f"{one.filename}:{one.lineno} in {one.name}" for one in extract_tb(record.exc_info[2])]
+        return json.dumps(said, default=str)
+
+
+def set_up_json_logs(level: int = logging.INFO) -> None:
+    """Everything that this process logs goes to the standard error as lines of JSON."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    for name in ("cloister", "uvicorn", "uvicorn.error", "mcp"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        if name in ("cloister", "uvicorn", "mcp"):
+            logger.addHandler(handler)
+            logger.propagate = False
+    logging.getLogger("cloister").setLevel(level)
+    # What it says of each start and stop is said by us.
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)

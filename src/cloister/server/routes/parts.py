@@ -1,0 +1,77 @@
+"""Parts of requests that several nouns have: ids in paths, limits of a request, bytes as base64, keys of repetition."""
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, TypeAlias
+
+from fastapi import Header, Path, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from cloister.core.errors import InvalidInput
+from cloister.core.limits import SessionLimits
+from cloister.server.answers import raw, written
+from cloister.server.bodies import Body, Limits
+from cloister.server.problems import Problem
+from cloister.server.visit import Visit
+
+SessionId: TypeAlias = Annotated[str, Path(alias="session_id", pattern=r"^[a-zA-Z0-9_\-]{1,64}$", examples=["notes"])]
+CellId: TypeAlias = Annotated[str, Path(alias="cell_id", min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_\-]+$")]
+Limit: TypeAlias = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
+After: TypeAlias = Annotated[
+    str | None, Query(max_length=64, description="What `next_after` was, for those that come next.")
+]
+RepeatKey: TypeAlias = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        pattern=r"^[\x21-\x7e]+$",
+        description="A request with a key that was used before, and the same body, gets what the first got and does "
+        "nothing. Keys are kept in memory for a day.",
+    ),
+]
+
+
+def narrowed(base: SessionLimits, limits: Limits | None) -> SessionLimits:
+    """Raises `InvalidLimits` for what is wider."""
+    return base.narrowed_by(limits.said()) if limits is not None else base
+
+
+def decoded(text: str, what: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidInput(f"{what} is not base64") from None
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def plain_text(text: str, what: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{what} has half a surrogate pair in it") from None
+
+
+async def once(visit: Visit, what: str, key: str | None, body: Body, work: Callable[[], Awaitable[Any]]) -> Response:
+    """The answer of `work`, which is done once for a key."""
+    if key is None:
+        return raw(written(await work()))
+
+    async def made() -> bytes:
+        return written(await work())
+
+    said = body.model_dump(mode="json", by_alias=True)
+    data, again = await visit.service.repeats.once((visit.tenant, what, key), said, made)
+    return raw(data, headers={"idempotency-replayed": "true"} if again else None)
+
+
+def refuse_repeats(request: Request) -> None:
+    """Where a key would be taken and mean nothing."""
+    if "idempotency-key" in request.headers:
+        raise Problem("INVALID_INPUT", "Idempotency-Key is for /run and /cells only")

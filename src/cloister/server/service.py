@@ -1,0 +1,109 @@
+"""What routes work with: the runtime, and what a server must remember beside it.
+
+It finds sessions for tenants, and knows when to stop. It knows no HTTP.
+"""
+
+import asyncio
+import logging
+
+from cloister.app import Cloister
+from cloister.core.errors import CellBusy, CellNotFound, SessionNotFound
+from cloister.core.ids import IdSource, check_session_id
+from cloister.core.limits import SessionLimits
+from cloister.core.serving import ServerLimits
+from cloister.ports.clock import SystemClock
+from cloister.server.exposure import Exposure
+from cloister.server.metrics import Metrics
+from cloister.server.repeats import Repeats
+from cloister.server.tenants import tenant_of
+from cloister.server.tokens import TokenBook
+from cloister.sessions import Session
+
+log = logging.getLogger("cloister.server")
+# A host that went on with the session lets go of it within that time, when it is stopped.
+_WAIT_MS = 2_000
+
+
+class Service:
+    """`base_limits`: what sessions have that ask for nothing, and what none may go beyond."""
+
+    def __init__(
+        self,
+        cloister: Cloister,
+        tokens: TokenBook,
+        exposure: Exposure | None = None,
+        limits: ServerLimits | None = None,
+        base_limits: SessionLimits | None = None,
+    ) -> None:
+        self.cloister = cloister
+        self.tokens = tokens
+        self.exposure = exposure or Exposure()
+        self.limits = limits or ServerLimits()
+        self.base_limits = base_limits or SessionLimits()
+        self.metrics = Metrics()
+        self.repeats = Repeats()
+        # Where it is reached, once it is.
+        self.port = self.exposure.port
+        self.streams = 0
+        self.under_way = 0
+        self._idle: asyncio.Event = asyncio.Event()
+        self._idle.set()
+        # Set when it is told to stop: streams end, and nothing new begins.
+        self.closing: asyncio.Event = asyncio.Event()
+        self.ids = IdSource(SystemClock().now_ms)
+        self.metrics.gauge("http_requests_under_way", "Requests that are being served.", lambda: self.under_way)
+        self.metrics.gauge("event_streams", "Streams of events that are open.", lambda: self.streams)
+
+    # -- sessions --------------------------------------------------------------------------------------------
+
+    async def session(self, tenant: str, session_id: str) -> Session:
+        found = self.cloister.find(session_id)
+        if found is None:
+            meta = await self.cloister.stored_session(session_id)
+            if meta is None or tenant_of(meta.labels) != tenant:
+                raise self.no_session(session_id)
+            found = await self.cloister.take_up(session_id, wait_ms=_WAIT_MS)
+        if tenant_of(found.labels) != tenant:
+            raise self.no_session(session_id)
+        return found
+
+    async def is_of(self, tenant: str, session_id: str) -> bool:
+        """Whether there is a session of that id that is this tenant's; it is not opened."""
+        found = self.cloister.find(check_session_id(session_id))
+        if found is not None:
+            return tenant_of(found.labels) == tenant
+        meta = await self.cloister.stored_session(session_id)
+        return meta is not None and tenant_of(meta.labels) == tenant
+
+    # -- programs that were asked about ----------------------------------------------------------------------
+
+    async def let_go(self, session: Session, cell_id: str) -> None:
+        """A run has come back with questions: from now on it goes on by itself, as a cell of `exec` does."""
+        try:
+            await session.wait(cell_id, yield_ms=0)
+        except (CellBusy, CellNotFound):
+            # Somebody has looked at it already.
+            log.debug("cell %s is looked at by somebody else", cell_id)
+
+    # -- stopping --------------------------------------------------------------------------------------------
+
+    def enter(self) -> None:
+        self.under_way += 1
+        self._idle.clear()
+
+    def leave(self) -> None:
+        self.under_way -= 1
+        if not self.under_way:
+            self._idle.set()
+
+    async def idle(self, most_ms: int) -> bool:
+        """Whether all requests have been answered within that time."""
+        try:
+            async with asyncio.timeout(most_ms / 1000):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def no_session(self, session_id: str) -> SessionNotFound:
+        return SessionNotFound(f"there is no session {session_id!r}")

@@ -1,0 +1,184 @@
+"""Streams of events: nothing is missed, told twice or forged, however a client reads."""
+
+import asyncio
+import json
+import random
+import socket
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloister.core.event import Event
+from cloister.core.serving import ServerLimits
+from cloister.server.sse import framed
+from tests.server.lab import OTHER, RUNNER, Running, running
+
+_CELL = "await get_order(order_id='x')\nnotify('a\\r\\nid: 99\\nevent: forged\\ndata: {}\\n\\n\\u2028')"
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running, None, None]:
+    place = tmp_path_factory.mktemp("server")
+    limits = ServerLimits(keepalive_ms=100, max_streams=250)
+    with running(f"sqlite:///{place}/cloister.db?synchronous=normal", limits=limits) as made:
+        yield made
+
+
+async def _frames(client: httpx2.AsyncClient, session: str, **given: Any) -> AsyncGenerator[dict[str, str], None]:
+    async with client.stream("GET", f"/v1/sessions/{session}/events", **given) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
+        frame: dict[str, str] = {}
+        # Lines end as the protocol says, and not where Python thinks that they might.
+        rest = b""
+        async for part in answer.aiter_bytes():
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                if not line:
+                    if frame:
+                        yield frame
+                    frame = {}
+                else:
+                    name, _, value = line.decode().partition(": ")
+                    assert name not in frame or not name
+                    frame[name or "comment"] = value.strip(": ")
+
+
+async def _read(client: httpx2.AsyncClient, session: str, count: int, **given: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    async with asyncio.timeout(30), aclosing(_frames(client, session, **given)) as frames:
+        async for frame in frames:
+            if "data" not in frame:
+                continue
+            said = json.loads(frame["data"])
+            assert (frame["id"], frame["event"]) == (str(said["seq"]), said["event"])
+            found.append(said)
+            if len(found) == count:
+                break
+    return found
+
+
+@pytest.mark.anyio
+async def test_a_client_that_is_cut_off_again_and_again_ends_with_exactly_the_log(quick: Running) -> None:
+    chance = random.Random(7)
+    async with quick.async_client(RUNNER) as client:
+        for name in ("cut", "other"):
+            await client.post("/v1/sessions", json={"id": name})
+
+        async def work() -> None:
+            for _ in range(12):
+                for name in ("cut", "other"):
+                    await client.post(f"/v1/sessions/{name}/run", json={"code": _CELL})
+
+        working = asyncio.create_task(work())
+        seen: list[dict[str, Any]] = []
+        # Each run: started, requested, settled, notified, completed.
+        while len(seen) < 60:
+            headers = {"last-event-id": str(seen[-1]["seq"])} if seen else {}
+            given = {"headers": headers, "params": {"since_seq": 0}}
+            seen += await _read(client, "cut", min(chance.randint(1, 9), 60 - len(seen)), **given)
+        await working
+        whole = await _read(client, "cut", 60)
+        assert seen == whole
+        assert len({one["seq"] for one in seen}) == 60
+        # Each says what was before it, whoever asks, and from wherever.
+        assert [one["previous_seq"] for one in whole] == [None, *(one["seq"] for one in whole[:-1])]
+        between = await _read(client, "cut", 60 - 40, params={"since_seq": whole[40]["seq"] - 1})
+        assert between[0] == whole[40]
+        for one in whole:
+            assert one.keys() == {
+                "schema_version", "seq", "previous_seq", "event", "kind", "session_id", "timestamp", "payload"
+            }  # fmt: skip
+            assert (one["schema_version"], one["session_id"]) == (1, "cut")
+        told = [one["payload"] for one in whole if one["event"] == "cell.notified"]
+        assert len(told) == 12
+        assert "forged" in json.dumps(told[0])
+        assert quick.service.streams <= 1
+        async with quick.async_client(OTHER) as stranger:
+            refused = await stranger.get("/v1/sessions/cut/events", headers={"last-event-id": "3"})
+            assert (refused.status_code, refused.json()["code"]) == (404, "SESSION_NOT_FOUND")
+        for bad in ("x", "-1", "1e3", "1" * 30):
+            assert (await client.get("/v1/sessions/cut/events", headers={"last-event-id": bad})).status_code == 422
+            assert (await client.get(f"/v1/sessions/cut/events?since_seq={bad}")).status_code == 422
+
+
+@pytest.mark.anyio
+async def test_a_reader_that_does_not_read_makes_nobody_wait_and_misses_nothing(quick: Running) -> None:
+    async with quick.async_client(RUNNER) as client:
+        await client.post("/v1/sessions", json={"id": "slow"})
+        host, port = quick.url.removeprefix("http://").split(":")
+        with socket.socket() as wire:
+            # As little as the system lets us keep.
+            wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            wire.connect((host, int(port)))
+            heads = f"GET /v1/sessions/slow/events HTTP/1.1\r\nHost: {host}:{port}\r\n"
+            wire.sendall(f"{heads}Authorization: Bearer {RUNNER}\r\n\r\n".encode())
+            code = "for n in range(20):\n    notify('x' * 30_000)"
+            for _ in range(5):
+                done = await client.post("/v1/sessions/slow/run", json={"code": code})
+                assert done.json()["status"] == "ok"
+            wire.settimeout(20)
+            found, wanted = b"", 5 * 22
+            while found.count(b"\nevent: ") < wanted:
+                found += await asyncio.to_thread(wire.recv, 1 << 16)
+        numbers = [int(line[4:]) for line in found.split(b"\n") if line.startswith(b"id: ")]
+        assert numbers == [one["seq"] for one in await _read(client, "slow", wanted)]
+
+
+@pytest.mark.anyio
+async def test_a_stream_says_that_it_lives_and_why_it_ends(quick: Running) -> None:
+    async with quick.async_client(RUNNER) as client:
+        await client.post("/v1/sessions", json={"id": "quiet"})
+        kept: list[dict[str, str]] = []
+        async with asyncio.timeout(20), aclosing(_frames(client, "quiet")) as frames:
+            async for frame in frames:
+                kept.append(frame)
+                if len(kept) == 3:
+                    assert (await client.delete("/v1/sessions/quiet")).json() == {"deleted": True}
+        assert [one.get("comment") for one in kept[:3]] == ["open", "keepalive", "keepalive"]
+        assert kept[-1]["event"] == "stream.closed"
+        assert json.loads(kept[-1]["data"])["reason"] == "session_closed"
+        # What is not written down can be heard, and not be asked for.
+        await client.post("/v1/sessions", json={"id": "light", "durability": "none"})
+        refused = await client.get("/v1/sessions/light/events?since_seq=0")
+        assert (refused.status_code, refused.json()["code"]) == (422, "INVALID_INPUT")
+        found: list[dict[str, Any]] = []
+        async with asyncio.timeout(20), aclosing(_frames(client, "light")) as frames:
+            async for frame in frames:
+                if frame.get("comment") == "open":
+                    await client.post("/v1/sessions/light/run", json={"code": "1"})
+                elif "data" in frame:
+                    found.append(json.loads(frame["data"]))
+                    if len(found) == 2:
+                        break
+        assert [one["event"] for one in found] == ["cell.started", "cell.completed"]
+        assert found[1]["previous_seq"] == found[0]["seq"]
+
+
+_TEXT = st.text(max_size=30) | st.sampled_from(
+    ["\r", "\n\n", "\u2028id: 1", "data: x\r\n\r\nevent: y\n\n", "\ud800", "\x00"]
+)
+
+
+@given(
+    kind=_TEXT,
+    data=st.dictionaries(_TEXT, _TEXT, max_size=3),
+    seq=st.integers(0, 2**53),
+    before=st.none() | st.integers(0),
+)
+def test_nothing_that_an_event_says_can_end_it_or_begin_another(
+    kind: str, data: dict[str, str], seq: int, before: int | None
+) -> None:
+    written = framed(Event(seq, kind, "s", datetime(2026, 1, 1, tzinfo=UTC), data), before)
+    assert written.isascii()
+    assert b"\r" not in written
+    lines = written.split(b"\n")
+    assert [line.partition(b": ")[0] for line in lines] == [b"id", b"event", b"data", b"", b""]
+    said = json.loads(lines[2].removeprefix(b"data: "))
+    assert (said["seq"], said["previous_seq"], said["payload"]) == (seq, before, data)
