@@ -4,7 +4,7 @@ A program that ran in its session's namespace is the namespace's interpreter as 
 nothing but bytes, and the namespace is what it was before the cell, until the cell ends well.
 """
 
-from cloister.cells.seats import Namespace, Seats
+from cloister.cells.seats import Namespace, Offer, Seats
 from cloister.core.errors import EngineUnavailable
 from cloister.core.limits import SessionLimits
 from cloister.ports.engine import Interpreter
@@ -65,6 +65,18 @@ class Berth:
             await self.give_up()
         self.image = image
         return image
+
+    def offer(self, offer: Offer) -> None:
+        """The program waits: others may have its seat."""
+        self._seats.offer(offer)
+
+    def take_back(self, offer: Offer) -> None:
+        self._seats.take_back(offer)
+
+    async def hand_on(self, image: bytes) -> None:
+        """As `sleep`, of a program whose bytes are known."""
+        self.image = image
+        await self.give_up()
 
     async def give_up(self) -> None:
         """Leave the worker without a trace in the namespace."""

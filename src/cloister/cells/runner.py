@@ -2,8 +2,9 @@
 
 Owns the cell's wall clock. Calls that become known together are dispatched together; each settlement resumes
 the program as soon as it is there. Between steps the program only waits, and there it may be dumped; when it has
-waited for a while, its worker goes to others, and the calls go on without it. When nothing is left to wait for but a
-person's answer, the drive ends in `Waiting`: whoever holds the cell puts it to sleep.
+waited for a while, its worker goes to others, and the calls go on without it. One whose bytes are known at each wait
+leaves its worker at once to whoever stands in line. When nothing is left to wait for but a person's answer, the drive
+ends in `Waiting`: whoever holds the cell puts it to sleep.
 """
 
 import asyncio
@@ -165,6 +166,9 @@ class Runner:
         self._timers = Timers(clock)
         self._nap_after = None if hibernate_after_ms is None else hibernate_after_ms / 1000
         self._nap: Nap | None = None
+        # The waiting program's bytes, if they were needed anyhow; and whether it is these by now, its worker with others.
+        self._image: bytes | None = None
+        self._handed_on = False
 
     async def start(self, berth: Berth, cell: Cell, turn: Turn) -> Drive:
         began = self._clock.monotonic()
@@ -214,8 +218,9 @@ class Runner:
     async def hibernate(self, berth: Berth, cell: Cell) -> None:
         """Give the worker away if the program waits. Its calls go on."""
         async with self._turnstile:
-            if not self._waits or berth.asleep:
+            if not self._waits or (berth.asleep and not self._handed_on):
                 return
+            self._handed_on = False
             try:
                 await berth.sleep()
             except EngineUnavailable:
@@ -226,6 +231,13 @@ class Runner:
                 return
         cell.machine.move(Move.SLEEP)
         cell.tell("cell.hibernated", {"waiting_for": sorted({call.name for call in cell.pending.values()})})
+
+    async def _hand_on(self, berth: Berth) -> None:
+        """Others need the worker. Nobody is told: the program goes on waiting, and wakes in its turn."""
+        async with self._turnstile:
+            if self._waits and self._image is not None and not berth.asleep:
+                self._handed_on = True
+                await berth.hand_on(self._image)
 
     # -- the drive -------------------------------------------------------------------------------------------
 
@@ -246,7 +258,7 @@ class Runner:
     async def _follow(self, berth: Berth, cell: Cell, step: Step, tasks: _Tasks) -> Drive:
         """Take the program from one wait to the next, to its end."""
         if self._nap_after is not None:
-            self._nap = Nap(self._nap_after, lambda: self.hibernate(berth, cell))
+            self._nap = Nap(self._nap_after, lambda: self.hibernate(berth, cell), lambda: self._hand_on(berth))
         try:
             while isinstance(step, Suspended):
                 for call in step.calls:
@@ -260,8 +272,11 @@ class Runner:
                         self._crashed = True
                         return self._out_of_time(cell)
                     cell.keep(image)
+                    self._image = image
                 if self._nap is not None:
                     self._nap.begin()
+                    if self._image is not None:
+                        berth.offer(self._nap.offer)
                 try:
                     settlements = await self._settle(cell, step, tasks)
                 except TimeoutError:
@@ -283,6 +298,7 @@ class Runner:
                 await self._cancel(tasks, cell)
             finally:
                 if self._nap is not None:
+                    berth.take_back(self._nap.offer)
                     await self._nap.over()
 
     async def _resume(self, berth: Berth, cell: Cell, settlements: Sequence[Settlement], now_ms: int) -> Step:
@@ -290,6 +306,7 @@ class Runner:
         turn = Turn(now_ms, cell.wall_left_ms, cell.cpu_left_ms, sink, cell.recording.catalog, limit, cell.voice)
         if self._nap is not None:
             self._nap.end()
+            berth.take_back(self._nap.offer)
         async with self._turnstile:
             if berth.asleep:
                 if self._crashed:
@@ -303,15 +320,19 @@ class Runner:
                     return Failed(_STOPPED, fatal=True)
                 finally:
                     self._patience = None
-                cell.machine.move(Move.WAKE)
-                cell.tell("cell.woken", {})
+                if self._handed_on:
+                    self._handed_on = False
+                    cell.machine.move(Move.SETTLE)
+                else:
+                    cell.machine.move(Move.WAKE)
+                    cell.tell("cell.woken", {})
             else:
                 assert berth.interpreter is not None
                 interpreter = berth.interpreter
                 cell.machine.move(Move.SETTLE)
             # The wait for a worker is not the program's.
             began = self._clock.monotonic()
-            self._waits = False
+            self._waits, self._image = False, None
             # Only now: whoever dumped the program a moment ago has these calls pending in its bytes.
             for settlement in settlements:
                 cell.pending.pop(settlement.number, None)

@@ -2,19 +2,23 @@
 
 A namespace that is not in use keeps its seat as long as nobody needs it, because the next cell then costs no
 load. When all seats are taken, the one unused for longest is dumped to bytes and its worker goes to the next.
-Those who find every seat busy wait in line, and are served in turn, session by session.
+Those who find every seat busy wait in line, and are served in turn, session by session. A program that only waits, and
+whose bytes are at hand, offers its seat: it goes to whoever stands in line, and stays where it is while nobody does.
 """
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, TypeAlias
 
 from cloister.cells.line import FairLine
 from cloister.cells.tape import Tape, TapeBroken
 from cloister.core.errors import EngineUnavailable
 from cloister.core.limits import SessionLimits
 from cloister.ports.engine import Engine, Interpreter
+
+# Gives a seat back; done when it has.
+Offer: TypeAlias = "Callable[[], asyncio.Future[None]]"
 
 
 class Namespace:
@@ -53,6 +57,29 @@ class Seats:
         self._idle: OrderedDict[int, Namespace] = OrderedDict()
         self._line: FairLine[asyncio.Future[None]] = FairLine()
         self._emptying: set[asyncio.Future[None]] = set()
+        # Those who can do without their seats, the first first; and how many were asked and have not left yet.
+        self._offers: OrderedDict[Offer, None] = OrderedDict()
+        self._leaving = 0
+
+    def offer(self, offer: Offer) -> None:
+        """The seat of a program that waits is there for others: once somebody stands in line, `offer` is called, and
+        gives it back. Until then, or until that, it can be taken back."""
+        self._offers[offer] = None
+        self._call_in()
+
+    def take_back(self, offer: Offer) -> None:
+        self._offers.pop(offer, None)
+
+    def _call_in(self) -> None:
+        """One offer for each that stands in line, and none that nobody needs."""
+        while self._offers and len(self._line) > self._leaving:
+            offer, _ = self._offers.popitem(last=False)
+            self._leaving += 1
+            offer().add_done_callback(self._left)
+
+    def _left(self, _: "asyncio.Future[None]") -> None:
+        self._leaving -= 1
+        self._call_in()
 
     async def take(self, namespace: Namespace) -> Interpreter:
         """A live interpreter for `namespace`, which from now on is in use: `leave` or `lose` it."""
@@ -242,6 +269,7 @@ class Seats:
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._line.put(owner, turn)
+        self._call_in()
         try:
             await turn
         except asyncio.CancelledError:
