@@ -147,6 +147,10 @@ Drive: TypeAlias = Ending | Waiting
 _Tasks: TypeAlias = "dict[asyncio.Task[Passed], Call]"
 
 
+# A program of up to so many bytes is dumped within its steps. What it takes to dump a larger one could be longer than
+# the time that it has left.
+_SMALL_IMAGE = 1 << 16
+
 _CRASHED = ErrorObject(Code.ENGINE_CRASHED, "the worker that held the program died", "run it again")
 _STOPPED = ErrorObject(Code.INTERRUPTED, "the program was stopped by its host")
 
@@ -166,8 +170,9 @@ class Runner:
         self._timers = Timers(clock)
         self._nap_after = None if hibernate_after_ms is None else hibernate_after_ms / 1000
         self._nap: Nap | None = None
-        # The waiting program's bytes, if they were needed anyhow; and whether it is these by now, its worker with others.
+        # The waiting program's bytes, if they were needed anyhow; and whether it is nothing else by now.
         self._image: bytes | None = None
+        self._is_small = False
         self._handed_on = False
 
     async def start(self, berth: Berth, cell: Cell, turn: Turn) -> Drive:
@@ -265,14 +270,16 @@ class Runner:
                     cell.pending[call.number] = call
                 cell.machine.move(Move.SUSPEND)
                 if cell.keep is not None:
-                    try:
-                        async with self._turnstile:
-                            image = await berth.dump()
-                    except EngineUnavailable:
-                        self._crashed = True
-                        return self._out_of_time(cell)
+                    image = step.image
+                    if image is None:
+                        try:
+                            async with self._turnstile:
+                                image = await berth.dump()
+                        except EngineUnavailable:
+                            self._crashed = True
+                            return self._out_of_time(cell)
                     cell.keep(image)
-                    self._image = image
+                    self._image, self._is_small = image, len(image) <= _SMALL_IMAGE
                 if self._nap is not None:
                     self._nap.begin()
                     if self._image is not None:
@@ -303,7 +310,8 @@ class Runner:
 
     async def _resume(self, berth: Berth, cell: Cell, settlements: Sequence[Settlement], now_ms: int) -> Step:
         sink, limit = cell.output.write, cell.budget.limit
-        turn = Turn(now_ms, cell.wall_left_ms, cell.cpu_left_ms, sink, cell.recording.catalog, limit, cell.voice)
+        keep = self._is_small and cell.keep is not None
+        turn = Turn(now_ms, cell.wall_left_ms, cell.cpu_left_ms, sink, cell.recording.catalog, limit, cell.voice, keep)
         if self._nap is not None:
             self._nap.end()
             berth.take_back(self._nap.offer)
@@ -344,6 +352,8 @@ class Runner:
     def _charge(self, cell: Cell, step: Step, began: float) -> None:
         usage = step.usage
         cell.wall_left_ms -= (self._clock.monotonic() - began) * 1000
+        if isinstance(step, Suspended):
+            cell.wall_left_ms += step.image_ms
         cell.cpu_left_ms -= usage.cpu_ms
         cell.cpu_ms += usage.cpu_ms
         if usage.memory_peak_bytes > cell.memory_peak_bytes:

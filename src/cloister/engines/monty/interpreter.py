@@ -10,7 +10,9 @@ stays there: from then on any function in it may call. See `seat.py`.
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -157,6 +159,9 @@ class MontyInterpreter:
         except (monty.MontyError, RuntimeError) as error:
             self._dead = True
             raise EngineUnavailable(f"the worker is gone: {error}") from None
+        return self._with_meta(image)
+
+    def _with_meta(self, image: bytes) -> bytes:
         meta: dict[str, Any] = {"context": self._context, "calls": isinstance(self._seat, Cabin), "seen": self._seen}
         if self._snapshot is not None:
             meta |= {"pending": self._pending.to_json(), "code": self._code}
@@ -265,7 +270,7 @@ class MontyInterpreter:
             snapshot = self._seat.session.feed_start(
                 program.code, inputs=program.inputs or None, print_callback=self._print, cwd=home
             )
-            return self._drive(snapshot)
+            return self._kept(self._drive(snapshot))
         except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
             return self._failed(error)
         except monty.MontyConversionError as error:
@@ -276,9 +281,21 @@ class MontyInterpreter:
         if snapshot is None:
             raise RuntimeError("resume without a suspended program")
         try:
-            return self._drive(snapshot)
+            return self._kept(self._drive(snapshot))
         except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
             return self._failed(error)
+
+    def _kept(self, step: Step) -> Step:
+        """The step with the program's bytes, if they will be asked for: that saves two thread hops."""
+        if not self._turn.keep or not isinstance(step, Suspended):
+            return step
+        began = time.perf_counter()
+        try:
+            image = self._with_meta(self._seat.session.dump())
+        except (monty.MontyError, RuntimeError):
+            # Whoever asks for them is told.
+            return step
+        return replace(step, image=image, image_ms=(time.perf_counter() - began) * 1000)
 
     def _drive(self, snapshot: Any) -> Step:
         """Answer what can be answered, until the program ends or waits for a settlement."""

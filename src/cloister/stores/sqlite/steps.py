@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, cast
 import apsw
 import zstandard
 
+from cloister.core.call import CallStatus
 from cloister.core.errors import LeaseLost, StoreConflict
 from cloister.ports.journal import Entry, Intent, Settled
 from cloister.ports.rows import (
@@ -20,6 +21,7 @@ from cloister.ports.rows import (
     Append,
     ApprovalRow,
     Batch,
+    CellRow,
     Decide,
     Drop,
     Fence,
@@ -37,7 +39,9 @@ from cloister.stores.json_docs import dumps
 from cloister.stores.sqlite.link import Columns, Link
 from cloister.stores.sqlite.shapes import (
     CALL_OUTLINE,
+    CELL_AGAIN,
     SHAPES,
+    columns_again,
     decode_entry,
     encode_entry,
     settled_columns,
@@ -48,12 +52,18 @@ from cloister.stores.sqlite.shapes import (
 class Hand(Link):
     """What a step works with: the writer's connection, in a transaction."""
 
-    __slots__ = ("appended",)
+    __slots__ = ("appended", "fences")
 
     def __init__(self, raw: apsw.Connection) -> None:
         super().__init__(raw)
         # The numbers of the events that this batch has appended.
         self.appended: list[int] = []
+        # Those that were found to fit in this transaction: nobody else can change them in it.
+        self.fences: dict[str, int] = {}
+
+    def begin(self) -> None:
+        self.fences.clear()
+        self.run("BEGIN IMMEDIATE")
 
 
 Step: TypeAlias = Callable[[Hand], None]
@@ -153,6 +163,8 @@ def _step(write: Write, now_ms: int) -> Step:
     match write:
         case Put(row=row):
             shape = shape_of(row)
+            if isinstance(row, CellRow):
+                return partial(_put_cell, shape.encode(row))
             return partial(_run, shape.put, shape.encode(row))
         case Drop(table=table, key=key):
             return partial(_drop, table, key)
@@ -177,13 +189,22 @@ def _run(statement: str, columns: Columns, hand: Hand) -> None:
     hand.run(statement, columns)
 
 
+def _put_cell(columns: Columns, hand: Hand) -> None:
+    # Nearly always one that is there and goes on: then its indexes are not touched.
+    if not hand.changes(CELL_AGAIN, columns_again(columns)):
+        hand.run(SHAPES["cells"].put, columns)
+
+
 def _check_fence(hand: Hand, fence: Fence) -> None:
+    if hand.fences.get(fence.session_id) == fence.token:
+        return
     held = hand.rows("SELECT fence FROM sessions WHERE id = ? AND owner IS NOT NULL", (fence.session_id,))
     if held != [(fence.token,)]:
         raise LeaseLost(
             f"session {fence.session_id!r} is not ours any more: its fence is not {fence.token}",
             hint="claim it again, and read it anew before going on",
         )
+    hand.fences[fence.session_id] = fence.token
 
 
 _OWNED_BY_SESSION: tuple[Table, ...] = (
@@ -205,6 +226,7 @@ _DROP_OWNED = tuple(f'DELETE FROM "{table}" WHERE session_id = ?' for table in _
 
 def _drop(table: Table, key: tuple[str | int, ...], hand: Hand) -> None:
     if table == "sessions":
+        hand.fences.clear()
         for statement in _DROP_OWNED:
             hand.run(statement, key)
     hand.run(_DROP[table], key)
@@ -221,9 +243,15 @@ def _intend(intent: Intent, columns: Columns, hand: Hand) -> None:
     hand.run("UPDATE calls SET attempts = attempts + 1, status = NULL, settled = NULL WHERE key = ?", (intent.key,))
 
 
+_SETTLE = "UPDATE calls SET status = ?, settled = ? WHERE key = ?"
+
+
 def _settle(settled: Settled, columns: Columns, hand: Hand) -> None:
+    pending = settled.status is CallStatus.APPROVAL_PENDING
+    if not pending and hand.changes(f"{_SETTLE} AND status IS NULL", (*columns, settled.key)):
+        return
     rules.settled(_outline(hand, settled.key), settled)
-    hand.run("UPDATE calls SET status = ?, settled = ? WHERE key = ?", (*columns, settled.key))
+    hand.run(_SETTLE, (*columns, settled.key))
 
 
 def _outline(hand: Hand, key: str) -> Entry | None:

@@ -1,7 +1,9 @@
 """The writer: one thread, one connection, and as many batches in one commit as came while the last one was made.
 
-A job runs in a savepoint of its own: one that is refused is rolled back alone, and those beside it are committed. When
-the commit fails, nothing of the group was written and all of it fails. The event loop is woken once for each commit.
+The batches of a group are run one after the other, as if none would be refused. If one is, the group is rolled back and
+run again, each job in a savepoint of its own: then one that is refused is rolled back alone, and those beside it are
+committed. When the commit fails, nothing of the group was written and all of it fails. The event loop is woken once for
+each commit.
 """
 
 import asyncio
@@ -18,7 +20,7 @@ import apsw
 from cloister.core.errors import CloisterError, InvalidInput, StoreError, StoreUnavailable
 from cloister.stores.sqlite.link import Link
 from cloister.stores.sqlite.receipt import Receipt
-from cloister.stores.sqlite.steps import Hand
+from cloister.stores.sqlite.steps import Hand, Steps
 from cloister.stores.sqlite.trouble import damaged, trouble
 
 T = TypeVar("T")
@@ -110,8 +112,13 @@ class Writer:
         hand = self._hand
         try:
             self._look_for_the_file()
-            hand.run("BEGIN IMMEDIATE")
-            outcomes = [self._one(job) for job in group]
+            hand.begin()
+            outcomes = self._together(group)
+            if outcomes is None:
+                self._last_event = 0
+                hand.run("ROLLBACK")
+                hand.begin()
+                outcomes = [self._one(job) for job in group]
             hand.run("COMMIT")
             return outcomes
         except apsw.Error as error:
@@ -122,10 +129,31 @@ class Writer:
         except StoreUnavailable as error:
             return self._all_fail(group, [StoreUnavailable(error.message, hint=error.hint) for _ in group])
 
+    def _together(self, group: list[Job]) -> list[Outcome] | None:
+        """None if one of them was refused, or could be for what it finds: then nobody knows what is left of it."""
+        if not all(isinstance(job.run, Steps) for job in group):
+            return None
+        hand, outcomes = self._hand, list[Outcome]()
+        for job in group:
+            hand.appended = []
+            try:
+                outcomes.append((job, job.run(hand), None))
+            except (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError):
+                return None
+            except apsw.Error:
+                raise
+            except Exception:  # noqa: BLE001 - it is run again by itself, and told there
+                return None
+            self._last_event = max(hand.appended, default=self._last_event)
+        return outcomes
+
     def _one(self, job: Job) -> Outcome:
         hand = self._hand
         hand.run("SAVEPOINT job")
         hand.appended = []
+        if not isinstance(job.run, Steps):
+            # It may be about who owns a session.
+            hand.fences.clear()
         try:
             value = job.run(hand)
         except CloisterError as refusal:
