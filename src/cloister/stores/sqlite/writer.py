@@ -11,6 +11,7 @@ import logging
 import os
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
@@ -53,9 +54,11 @@ class Writer:
         self._loop = loop
         self._tell = tell
         self._hand = Hand(link.raw)
-        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
+        # Put in this round of the event loop: they go over together, and wake the thread once.
+        self._coming: list[Job] = []
         # Taken from the queue already, but not for the group that was being gathered.
-        self._next: Job | None = None
+        self._next: deque[Job] = deque()
         self._is_last = False
         # That the group has appended so far.
         self._last_event = 0
@@ -65,11 +68,19 @@ class Writer:
     def put(self, run: Callable[[Hand], T], *, weight: int = 1000, alone: bool = False) -> Receipt[T]:
         """Its place in the order is that of this call."""
         receipt: Receipt[T] = Receipt(self._loop)
-        self._queue.put(Job(run, receipt, weight, alone))
+        self._coming.append(Job(run, receipt, weight, alone))
+        if len(self._coming) == 1:
+            self._loop.call_soon(self.hand_over)
         return receipt
 
+    def hand_over(self) -> None:
+        """What was put goes to the thread."""
+        jobs, self._coming = self._coming, []
+        if jobs:
+            self._queue.put(jobs)
+
     def close(self) -> None:
-        """Waits until all that was put is done, and the log is written back into the file."""
+        """Waits until all that was handed over is done, and the log is written back into the file."""
         self._queue.put(None)
         self._thread.join()
 
@@ -86,27 +97,32 @@ class Writer:
         self._hand.close()
 
     def _gather(self) -> list[Job] | None:
-        first = self._next
-        self._next = None
-        if first is None:
-            first = None if self._is_last else self._queue.get()
-        if first is None:
-            return None
-        group, weight = [first], first.weight
-        while not first.alone and weight < _MOST_BYTES and len(group) < _MOST_JOBS:
+        """What may go together, of all that has come; None when nothing will come any more."""
+        waiting = self._next
+        if not waiting and not self._is_last:
+            self._receive(self._queue.get())
+        while True:
             try:
-                job = self._queue.get_nowait()
+                self._receive(self._queue.get_nowait())
             except queue.Empty:
                 break
-            if job is None:
-                self._is_last = True
-                break
+        if not waiting:
+            return None
+        first = waiting.popleft()
+        group, weight = [first], first.weight
+        while waiting and not first.alone and weight < _MOST_BYTES and len(group) < _MOST_JOBS:
+            job = waiting[0]
             if job.alone or weight + job.weight > _MOST_BYTES:
-                self._next = job
                 break
-            group.append(job)
+            group.append(waiting.popleft())
             weight += job.weight
         return group
+
+    def _receive(self, jobs: list[Job] | None) -> None:
+        if jobs is None:
+            self._is_last = True
+        else:
+            self._next.extend(jobs)
 
     def _commit(self, group: list[Job]) -> list[Outcome]:
         hand = self._hand
