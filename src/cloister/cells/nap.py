@@ -1,19 +1,13 @@
-"""When a program that waits leaves its worker: after a while, and at once when somebody else needs it.
-
-One timer for a whole cell, not one for each of its calls.
-"""
+"""When a program has waited for long enough to sleep. One timer for a whole cell, not one for each of its calls."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 
 class Nap:
-    def __init__(
-        self, after: float, fall_asleep: Callable[[], Awaitable[None]], hand_on: Callable[[], Awaitable[None]]
-    ) -> None:
+    def __init__(self, after: float, fall_asleep: Callable[[], Awaitable[None]]) -> None:
         self._after = after
         self._fall_asleep = fall_asleep
-        self._hand_on = hand_on
         self._loop = asyncio.get_running_loop()
         # When the wait began that is going on; None while the program runs.
         self._since: float | None = None
@@ -29,12 +23,6 @@ class Nap:
     def end(self) -> None:
         """The wait is over. The timer stays: most waits are short, and setting one costs more than looking in vain."""
         self._since = None
-
-    def offer(self) -> "asyncio.Future[None]":
-        """Somebody needs the worker now. Done when it is given away, or the program has gone on instead."""
-        if self._falling is None or self._falling.done():
-            self._falling = asyncio.ensure_future(self._hand_on())
-        return self._falling
 
     async def over(self) -> None:
         """The cell is over. Returns when nobody is falling asleep any more, also if it is cancelled meanwhile."""
@@ -59,5 +47,3 @@ class Nap:
             self._timer = self._loop.call_later(left, self._look)
         elif self._falling is None or self._falling.done():
             self._falling = asyncio.ensure_future(self._fall_asleep())
-        else:
-            self._falling.add_done_callback(lambda _: self._look())

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from cloister.cells.berth import Berth
@@ -237,12 +238,12 @@ class Runner:
         cell.machine.move(Move.SLEEP)
         cell.tell("cell.hibernated", {"waiting_for": sorted({call.name for call in cell.pending.values()})})
 
-    async def _hand_on(self, berth: Berth) -> None:
+    def _hand_on(self, berth: Berth) -> "asyncio.Future[None] | None":
         """Others need the worker. Nobody is told: the program goes on waiting, and wakes in its turn."""
-        async with self._turnstile:
-            if self._waits and self._image is not None and not berth.asleep:
-                self._handed_on = True
-                await berth.hand_on(self._image)
+        if self._turnstile.locked() or not self._waits or self._image is None or berth.asleep:
+            return None
+        self._handed_on = True
+        return berth.hand_on(self._image)
 
     # -- the drive -------------------------------------------------------------------------------------------
 
@@ -263,7 +264,8 @@ class Runner:
     async def _follow(self, berth: Berth, cell: Cell, step: Step, tasks: _Tasks) -> Drive:
         """Take the program from one wait to the next, to its end."""
         if self._nap_after is not None:
-            self._nap = Nap(self._nap_after, lambda: self.hibernate(berth, cell), lambda: self._hand_on(berth))
+            self._nap = Nap(self._nap_after, lambda: self.hibernate(berth, cell))
+        hand_on = partial(self._hand_on, berth)
         try:
             while isinstance(step, Suspended):
                 for call in step.calls:
@@ -282,8 +284,8 @@ class Runner:
                     self._image, self._is_small = image, len(image) <= _SMALL_IMAGE
                 if self._nap is not None:
                     self._nap.begin()
-                    if self._image is not None:
-                        berth.offer(self._nap.offer)
+                if self._image is not None:
+                    berth.offer(hand_on)
                 try:
                     settlements = await self._settle(cell, step, tasks)
                 except TimeoutError:
@@ -292,6 +294,7 @@ class Runner:
                     return Waiting()
                 now_ms = self._clock.now_ms()
                 cell.recording.resumes.append((now_ms, settlements))
+                berth.take_back(hand_on)
                 step = await self._resume(berth, cell, settlements, now_ms)
             return self._end(cell, step)
         except BaseException:
@@ -301,11 +304,11 @@ class Runner:
             # Whoever wanted its bytes comes too late.
             self._waits = False
             self._timers.cancel()
+            berth.take_back(hand_on)
             try:
                 await self._cancel(tasks, cell)
             finally:
                 if self._nap is not None:
-                    berth.take_back(self._nap.offer)
                     await self._nap.over()
 
     async def _resume(self, berth: Berth, cell: Cell, settlements: Sequence[Settlement], now_ms: int) -> Step:
@@ -314,7 +317,6 @@ class Runner:
         turn = Turn(now_ms, cell.wall_left_ms, cell.cpu_left_ms, sink, cell.recording.catalog, limit, cell.voice, keep)
         if self._nap is not None:
             self._nap.end()
-            berth.take_back(self._nap.offer)
         async with self._turnstile:
             if berth.asleep:
                 if self._crashed:

@@ -7,6 +7,7 @@ whose bytes are at hand, offers its seat: it goes to whoever stands in line, and
 """
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias
@@ -17,8 +18,9 @@ from cloister.core.errors import EngineUnavailable
 from cloister.core.limits import SessionLimits
 from cloister.ports.engine import Engine, Interpreter
 
-# Gives a seat back; done when it has.
-Offer: TypeAlias = "Callable[[], asyncio.Future[None]]"
+log = logging.getLogger("cloister.cells")
+# Gives a seat back; done when it has. None if it is not to be had just now.
+Offer: TypeAlias = "Callable[[], asyncio.Future[None] | None]"
 
 
 class Namespace:
@@ -74,11 +76,15 @@ class Seats:
         """One offer for each that stands in line, and none that nobody needs."""
         while self._offers and len(self._line) > self._leaving:
             offer, _ = self._offers.popitem(last=False)
-            self._leaving += 1
-            offer().add_done_callback(self._left)
+            leaving = offer()
+            if leaving is not None:
+                self._leaving += 1
+                leaving.add_done_callback(self._left)
 
-    def _left(self, _: "asyncio.Future[None]") -> None:
+    def _left(self, gone: "asyncio.Future[None]") -> None:
         self._leaving -= 1
+        if not gone.cancelled() and (error := gone.exception()) is not None:
+            log.warning("a worker could not be given back: %s", error)
         self._call_in()
 
     async def take(self, namespace: Namespace) -> Interpreter:
@@ -151,12 +157,21 @@ class Seats:
             raise RuntimeError("the namespace has an interpreter already")
         namespace.interpreter = interpreter
 
+    def part(self, namespace: Namespace, interpreter: Interpreter) -> "asyncio.Future[None]":
+        """A program is bytes from now on, and its worker goes back. Done when it has."""
+        if interpreter is namespace.interpreter:
+            namespace.interpreter = None
+        return self._closing(interpreter)
+
     async def give_back(self, interpreter: Interpreter) -> None:
         # Whoever is cancelled here does not keep the worker from going back.
+        await asyncio.shield(self._closing(interpreter))
+
+    def _closing(self, interpreter: Interpreter) -> "asyncio.Future[None]":
         closing = asyncio.ensure_future(self._close(interpreter))
         self._emptying.add(closing)
         closing.add_done_callback(self._emptying.discard)
-        await asyncio.shield(closing)
+        return closing
 
     async def _close(self, interpreter: Interpreter) -> None:
         try:

@@ -30,7 +30,7 @@ from cloister.engines.monty.lane import Lane
 from cloister.engines.monty.pending import Pending
 from cloister.engines.monty.seat import TROUBLE, Cabin, Desk
 from cloister.engines.monty.standins import SECRET, handle_for, stand_in
-from cloister.engines.monty.state import joined, split
+from cloister.engines.monty.state import joined
 from cloister.engines.monty.values import SMALL, WHOLE, arguments, outward
 from cloister.engines.warden import verdict_error
 from cloister.ports.engine import (
@@ -239,7 +239,7 @@ class MontyInterpreter:
             program.code,
             inputs=program.inputs or None,
             external_lookup=_NOTHING,
-            print_callback=self._print,
+            print_callback=self.print,
             cwd=home,
             os=self._answer_os_at_once,
         )
@@ -268,7 +268,7 @@ class MontyInterpreter:
         home, self._home = self._home, None
         try:
             snapshot = self._seat.session.feed_start(
-                program.code, inputs=program.inputs or None, print_callback=self._print, cwd=home
+                program.code, inputs=program.inputs or None, print_callback=self.print, cwd=home
             )
             return self._kept(self._drive(snapshot))
         except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
@@ -474,7 +474,7 @@ class MontyInterpreter:
                 tree.setdefault(namespace, {})[name] = stand_in(name)
         self._modules.update({space: monty.ExternalModule(tools) for space, tools in tree.items()})
 
-    def _print(self, stream: Any, text: str) -> None:
+    def print(self, stream: Any, text: str) -> None:
         # Monty keeps a feed's first callback for good; the turn's own sink is found through it.
         self._turn.sink(stream, text)
 
@@ -494,20 +494,20 @@ class MontyInterpreter:
 
     # -- bytes -----------------------------------------------------------------------------------------------
 
-    async def load(self, state: bytes) -> None:
-        """Take over the namespace in `state`. Once, before anything else."""
-        meta, image = split(state)
+    async def load(self, meta: dict[str, Any], image: bytes) -> None:
+        """Take over the namespace in these bytes, at a desk. Once, before anything else."""
         seat = self._seat
+        assert isinstance(seat, Desk), "a cabin is taken with what it holds"
         try:
-            if isinstance(seat, Desk):
-                await seat.session.load_session(image)
-            elif "pending" not in meta:
-                await seat.lane.do(lambda: seat.session.load_session(image))
-            else:
-                load = seat.session.load_snapshot
-                self._snapshot = await seat.lane.do(lambda: load(image, print_callback=self._print))
-                self._pending = Pending.from_json(meta["pending"])
-                self._code = meta["code"]
+            await seat.session.load_session(image)
         except TROUBLE as error:
             raise SnapshotCorrupt(f"the Python engine cannot read these bytes: {error}") from None
+        self.loaded(meta, None)
+
+    def loaded(self, meta: dict[str, Any], snapshot: Any) -> None:
+        """The seat holds what these bytes said; `snapshot` is the program that waits there, if one does."""
+        if "pending" in meta:
+            self._snapshot = snapshot
+            self._pending = Pending.from_json(meta["pending"])
+            self._code = meta["code"]
         self._context, self._seen, self._home = meta["context"], meta["seen"], None

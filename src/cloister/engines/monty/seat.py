@@ -5,11 +5,12 @@ one that stops at calls, because everything between two stops happens in the lan
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pydantic_monty as monty
 
-from cloister.core.errors import EngineUnavailable
+from cloister.core.errors import EngineUnavailable, SnapshotCorrupt
 from cloister.engines.monty.lane import Lane
 from cloister.engines.warden import Warden
 
@@ -62,11 +63,36 @@ class Cabin:
 
     @classmethod
     async def take(cls, session: Any, lane: Lane) -> "Cabin":
+        await cls._enter(session, lane, session.__enter__)
+        return cls(session, lane)
+
+    @staticmethod
+    async def _enter(session: Any, lane: Lane, enter: Callable[[], Any]) -> Any:
         try:
-            await lane.do(session.__enter__)
+            return await lane.do(enter)
         except TROUBLE as error:
             raise EngineUnavailable(f"no Monty worker is to be had: {error}") from error
-        return cls(session, lane)
+        except asyncio.CancelledError:
+            # It is entered all the same: the lane takes the worker back before it does anything else.
+            lane.do(lambda: _left(session))
+            raise
+
+    @classmethod
+    async def take_with(cls, session: Any, lane: Lane, load: Callable[[Any], Any]) -> "tuple[Cabin, Any]":
+        """As `take`, and what `load` makes of the session, in one go. Raises `SnapshotCorrupt` if it cannot."""
+
+        def enter() -> Any:
+            session.__enter__()
+            try:
+                return load(session)
+            except BaseException as error:
+                session.__exit__(None, None, None)
+                if isinstance(error, TROUBLE):
+                    raise SnapshotCorrupt(f"the Python engine cannot read these bytes: {error}") from None
+                raise
+
+        loaded = await cls._enter(session, lane, enter)
+        return cls(session, lane), loaded
 
     async def dump(self) -> bytes:
         return await self.lane.do(self.session.dump)
@@ -79,8 +105,13 @@ class Cabin:
 
     async def _close(self) -> None:
         session, self.session = self.session, None
-        try:
-            await self.lane.do(lambda: session.__exit__(None, None, None))
-        except TROUBLE:
-            pass
+        await self.lane.do(lambda: _left(session))
         self.warden.close()
+
+
+def _left(session: Any) -> None:
+    """In a lane: the worker goes back to its pool."""
+    try:
+        session.__exit__(None, None, None)
+    except TROUBLE:
+        pass  # it is gone already; the pool replaces it

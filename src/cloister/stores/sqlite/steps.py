@@ -134,8 +134,8 @@ def _is_quick(write: Write) -> bool:
 
 
 def _is_small(root: Any) -> bool:
-    # This is asked of every doc. By exact types first: whether something is a `Mapping` takes as long as all else. `parts`
-    # grows while it is walked along.
+    # By exact types first: this is asked of every doc, and whether something is a `Mapping` takes as long as all else.
+    # `parts` grows while it is walked along.
     chars = 0
     parts: list[Any] = [root]
     for value in parts:
