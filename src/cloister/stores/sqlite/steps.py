@@ -1,14 +1,14 @@
 """A write as what the writer does for it: a step, made where the batch is handed over, run inside its savepoint.
 
-Docs are encoded when the step is made if they are small, and by the writer otherwise, so that neither the event loop
-nor the writer holds the interpreter for long. What is large ends the group that it is committed with.
+Docs are encoded when the step is made: that holds the interpreter, whichever thread does it, and to find out beforehand
+how large they are takes longer than most of them do. Blobs are packed by the writer, beside the event loop.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias
 
 import apsw
 import zstandard
@@ -31,7 +31,6 @@ from cloister.ports.rows import (
     PutBlob,
     Settle,
     Table,
-    ValueRow,
     Write,
 )
 from cloister.stores import rules
@@ -66,7 +65,8 @@ class Hand(Link):
         self.run("BEGIN IMMEDIATE")
 
 
-Step: TypeAlias = Callable[[Hand], None]
+# Its columns first, and the writer's hand last.
+Step: TypeAlias = partial[None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Steps:
 
     fence: Fence | None
     steps: tuple[Step, ...]
-    # About how many bytes; for large ones, which nobody has weighed, more than any group takes.
+    # About how many bytes.
     weight: int
 
     def __call__(self, hand: Hand) -> tuple[int, ...]:
@@ -86,79 +86,22 @@ class Steps:
         return tuple(hand.appended)
 
 
-HEAVY = 1 << 40
 # A write without its doc.
 _WRITE_BYTES = 500
-_ARRAYS = (list, tuple)
-_PLAIN = frozenset({int, float, bool, type(None)})
-# What is encoded on the event loop: up to about a tenth of a millisecond of work. Keys count too.
-_QUICK_PARTS = 500
-_QUICK_CHARS = 20_000
 
 
 def steps_of(batch: Batch, now_ms: int) -> Steps:
     """Raises `InvalidInput` for what no store takes."""
     rules.check_batch(batch)
-    steps: list[Step] = []
-    weight = 0
-    for write in batch.writes:
-        if _is_quick(write):
-            steps.append(_step(write, now_ms))
-            weight += _WRITE_BYTES
-        else:
-            steps.append(partial(_late, write, now_ms))
-            weight += len(write.data) if isinstance(write, PutBlob) else HEAVY
-    return Steps(batch.fence, tuple(steps), weight)
-
-
-def _late(write: Write, now_ms: int, hand: Hand) -> None:
-    _step(write, now_ms)(hand)
-
-
-def _is_quick(write: Write) -> bool:
-    match write:
-        case PutBlob():
-            return False
-        case Drop() | MoveHead():
-            return True
-        case Put(row=Entry(intent=intent, settled=settled)):
-            return _is_small([intent.arguments, None if settled is None else settled.value])
-        case Put(row=ValueRow(value=value)) | Settle(settled=Settled(value=value)):
-            return _is_small(value)
-        case Put(row=row):
-            return _is_small(cast("Any", row).doc)
-        case Intend(intent=intent):
-            return _is_small(intent.arguments)
-        case Append(doc=doc) | Decide(row=ApprovalRow(doc=doc)):
-            return _is_small(doc)
-
-
-def _is_small(root: Any) -> bool:
-    # By exact types first: this is asked of every doc, and whether something is a `Mapping` takes as long as all else.
-    # `parts` grows while it is walked along.
-    chars = 0
-    parts: list[Any] = [root]
-    for value in parts:
-        kind: type[Any] = value.__class__
-        if kind is str:
-            chars += len(value)
-            if chars > _QUICK_CHARS:
-                return False
-        elif kind not in _PLAIN:
-            if kind is dict or isinstance(value, Mapping):
-                inside: Mapping[Any, Any] = value
-                if len(parts) + len(inside) > _QUICK_PARTS:
-                    return False
-                parts += inside
-                parts += inside.values()
-            elif isinstance(value, _ARRAYS):
-                row: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
-                parts += row[:_QUICK_PARTS]
-            elif isinstance(value, str):
-                chars += len(value)
-            if len(parts) > _QUICK_PARTS or chars > _QUICK_CHARS:
-                return False
-    return True
+    steps = tuple([_step(write, now_ms) for write in batch.writes])
+    weight = _WRITE_BYTES * len(steps)
+    for step in steps:
+        for part in step.args:
+            if part.__class__ is tuple:
+                weight += sum([len(column) for column in part if column.__class__ is str])
+            elif part.__class__ is bytes:
+                weight += len(part)
+    return Steps(batch.fence, steps, weight)
 
 
 def _step(write: Write, now_ms: int) -> Step:
