@@ -6,7 +6,8 @@ nothing but bytes, and the namespace is what it was before the cell, until the c
 
 import asyncio
 
-from cloister.cells.seats import Namespace, Offer, Seats
+from cloister.cells.lending import Offer
+from cloister.cells.seats import Namespace, Seats
 from cloister.core.errors import EngineUnavailable
 from cloister.core.limits import SessionLimits
 from cloister.ports.engine import Interpreter

@@ -7,20 +7,16 @@ whose bytes are at hand, offers its seat: it goes to whoever stands in line, and
 """
 
 import asyncio
-import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeAlias
+from typing import Any
 
+from cloister.cells.lending import Lending, Offer
 from cloister.cells.line import FairLine
 from cloister.cells.tape import Tape, TapeBroken
 from cloister.core.errors import EngineUnavailable
 from cloister.core.limits import SessionLimits
 from cloister.ports.engine import Engine, Interpreter
-
-log = logging.getLogger("cloister.cells")
-# Gives a seat back; done when it has. None if it is not to be had just now.
-Offer: TypeAlias = "Callable[[], asyncio.Future[None] | None]"
 
 
 class Namespace:
@@ -59,33 +55,15 @@ class Seats:
         self._idle: OrderedDict[int, Namespace] = OrderedDict()
         self._line: FairLine[asyncio.Future[None]] = FairLine()
         self._emptying: set[asyncio.Future[None]] = set()
-        # Those who can do without their seats, the first first; and how many were asked and have not left yet.
-        self._offers: OrderedDict[Offer, None] = OrderedDict()
-        self._leaving = 0
+        self._lending = Lending(lambda: len(self._line))
 
     def offer(self, offer: Offer) -> None:
-        """The seat of a program that waits is there for others: once somebody stands in line, `offer` is called, and
-        gives it back. Until then, or until that, it can be taken back."""
-        self._offers[offer] = None
-        self._call_in()
+        """The seat of a program that waits is there for others: when somebody needs it, `offer` is called, and gives it
+        back. The program takes it back when it goes on."""
+        self._lending.offer(offer)
 
     def take_back(self, offer: Offer) -> None:
-        self._offers.pop(offer, None)
-
-    def _call_in(self) -> None:
-        """One offer for each that stands in line, and none that nobody needs."""
-        while self._offers and len(self._line) > self._leaving:
-            offer, _ = self._offers.popitem(last=False)
-            leaving = offer()
-            if leaving is not None:
-                self._leaving += 1
-                leaving.add_done_callback(self._left)
-
-    def _left(self, gone: "asyncio.Future[None]") -> None:
-        self._leaving -= 1
-        if not gone.cancelled() and (error := gone.exception()) is not None:
-            log.warning("a worker could not be given back: %s", error)
-        self._call_in()
+        self._lending.take_back(offer)
 
     async def take(self, namespace: Namespace) -> Interpreter:
         """A live interpreter for `namespace`, which from now on is in use: `leave` or `lose` it."""
@@ -141,12 +119,17 @@ class Seats:
     async def open(self, limits: SessionLimits, state: bytes | None, seed: int, *, owner: str = "") -> Interpreter:
         """An interpreter from these very bytes, in a seat of its own: `give_back` it, or let a namespace adopt it."""
         await self._seat(owner)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             try:
-                return await self.engine.open(limits, state, seed=seed)
+                opened = await self.engine.open(limits, state, seed=seed)
             except EngineUnavailable:
                 # A worker may have died in its rest, and nobody had noticed: the next one is another.
-                return await self.engine.open(limits, state, seed=seed)
+                opened = await self.engine.open(limits, state, seed=seed)
+            if state is not None:
+                self._lending.woke(loop.time() - began)
+            return opened
         except BaseException:
             self._give()
             raise
@@ -284,7 +267,7 @@ class Seats:
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._line.put(owner, turn)
-        self._call_in()
+        self._lending.call_in()
         try:
             await turn
         except asyncio.CancelledError:
@@ -327,6 +310,7 @@ class Seats:
 
     async def close(self) -> None:
         """Every idle interpreter goes; their namespaces are not saved."""
+        self._lending.close()
         if self._emptying:
             await asyncio.wait(self._emptying)
         while self._idle:

@@ -78,6 +78,9 @@ class MontyEngine:
                 await interpreter.close()
             await self._checker.close()
             await self._pool.__aexit__(None, None, None)
+            for lane in self._lanes:
+                # Whatever it was sent is done by then: the pool has all its workers back.
+                await lane.do(int)
             if self._sync_pool is not None:
                 await asyncio.to_thread(self._sync_pool.__exit__, None, None, None)
             for lane in self._lanes:

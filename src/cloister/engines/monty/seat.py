@@ -59,7 +59,6 @@ class Cabin:
         self.session: Any = session
         self.lane = lane
         self.warden = Warden(session.worker_pid)
-        self._closing: asyncio.Future[None] | None = None
 
     @classmethod
     async def take(cls, session: Any, lane: Lane) -> "Cabin":
@@ -74,7 +73,7 @@ class Cabin:
             raise EngineUnavailable(f"no Monty worker is to be had: {error}") from error
         except asyncio.CancelledError:
             # It is entered all the same: the lane takes the worker back before it does anything else.
-            lane.do(lambda: _left(session))
+            lane.send(lambda: _left(session))
             raise
 
     @classmethod
@@ -98,15 +97,11 @@ class Cabin:
         return await self.lane.do(self.session.dump)
 
     async def close(self) -> None:
-        """Once begun it is not given up, whoever is cancelled meanwhile."""
-        if self._closing is None:
-            self._closing = asyncio.ensure_future(self._close())
-        await asyncio.shield(self._closing)
-
-    async def _close(self) -> None:
+        """The worker goes back before the lane does anything else; nobody need wait for that."""
         session, self.session = self.session, None
-        await self.lane.do(lambda: _left(session))
-        self.warden.close()
+        if session is not None:
+            self.lane.send(lambda: _left(session))
+            self.warden.close()
 
 
 def _left(session: Any) -> None:
