@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.pulse import lived_s
 
 from cloister import (
     CapabilityLimits,
@@ -22,7 +23,6 @@ from cloister import (
     WaitingForApproval,
     Yielded,
 )
-from tests.pulse import lived_s
 
 pytestmark = pytest.mark.anyio
 
