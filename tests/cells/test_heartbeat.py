@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.pulse import lived_s
 
 from cloister import (
     CapabilityLimits,
@@ -23,6 +22,7 @@ from cloister import (
     WaitingForApproval,
     Yielded,
 )
+from tests.pulse import lived_s
 
 pytestmark = pytest.mark.anyio
 
