@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +53,36 @@ async def test_five_sessions_wait_in_tools_at_once_on_one_worker(language: str) 
         await latch.let_go()
         for n, session in enumerate(sessions):
             assert result(await session.wait(ids[n])) == [n, n]
+
+
+@in_both
+async def test_durable_program_that_waits_leaves_its_worker_only_to_whoever_stands_in_line(
+    language: str, tmp_path: Path
+) -> None:
+    latch = Latch()
+    cells = CellLimits(hibernate_after_ms=LONG)
+    async with House(workers=1, cells=cells, store=f"sqlite://{tmp_path / 'store.db'}") as house:
+        sessions = [await house.open(language, latch.tool) for _ in range(4)]
+        async with reading(sessions[0]) as events:
+            ids = [await start(sessions[0], program(language, "let", "own", 0) + ";\n[await hold(0), own]")]
+            await latch.until_came(1)
+            # Nobody needs its worker.
+            await a_few_rounds()
+            assert sessions[0].worker_pid is not None
+            for n, session in enumerate(sessions[1:], 1):
+                code = program(language, "let", "own", n)
+                ids.append(await start(session, f"{code};\n[await hold({n}), own, await hold({n}), own]"))
+            await latch.until_came(4)
+            assert sessions[0].worker_pid is None
+            assert [(await info(s, i)).state for s, i in zip(sessions, ids, strict=True)] == ["waiting"] * 4
+            await latch.let_go()
+            assert result(await sessions[0].wait(ids[0])) == [0, 0]
+            for n, session in enumerate(sessions[1:], 1):
+                assert result(await session.wait(ids[n])) == [n] * 4
+                assert result(await session.exec("own")) == n
+            await events.until("cell.completed")
+            # Its worker was lent: it did not sleep.
+            assert not {"cell.hibernated", "cell.woken"} & set(events.kinds)
 
 
 @in_both

@@ -4,6 +4,9 @@ A program that ran in its session's namespace is the namespace's interpreter as 
 nothing but bytes, and the namespace is what it was before the cell, until the cell ends well.
 """
 
+import asyncio
+
+from cloister.cells.lending import Offer
 from cloister.cells.seats import Namespace, Seats
 from cloister.core.errors import EngineUnavailable
 from cloister.core.limits import SessionLimits
@@ -65,6 +68,21 @@ class Berth:
             await self.give_up()
         self.image = image
         return image
+
+    def offer(self, offer: Offer) -> None:
+        """The program waits: others may have its seat."""
+        self._seats.offer(offer)
+
+    def take_back(self, offer: Offer) -> None:
+        self._seats.take_back(offer)
+
+    def hand_on(self, image: bytes) -> "asyncio.Future[None]":
+        """As `sleep`, of a program whose bytes are known: it is nothing else from now on. Done when the worker is free,
+        for which the program need not wait."""
+        self.image = image
+        interpreter, self.interpreter = self.interpreter, None
+        assert interpreter is not None, "the program is bytes already"
+        return self._seats.part(self._namespace, interpreter)
 
     async def give_up(self) -> None:
         """Leave the worker without a trace in the namespace."""

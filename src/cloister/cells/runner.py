@@ -2,14 +2,16 @@
 
 Owns the cell's wall clock. Calls that become known together are dispatched together; each settlement resumes
 the program as soon as it is there. Between steps the program only waits, and there it may be dumped; when it has
-waited for a while, its worker goes to others, and the calls go on without it. When nothing is left to wait for but a
-person's answer, the drive ends in `Waiting`: whoever holds the cell puts it to sleep.
+waited for a while, its worker goes to others, and the calls go on without it. One whose bytes are known at each wait
+leaves its worker at once to whoever stands in line. When nothing is left to wait for but a person's answer, the drive
+ends in `Waiting`: whoever holds the cell puts it to sleep.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from cloister.cells.berth import Berth
@@ -146,6 +148,10 @@ Drive: TypeAlias = Ending | Waiting
 _Tasks: TypeAlias = "dict[asyncio.Task[Passed], Call]"
 
 
+# A program of up to so many bytes is dumped within its steps. What it takes to dump a larger one could be longer than
+# the time that it has left.
+_SMALL_IMAGE = 1 << 16
+
 _CRASHED = ErrorObject(Code.ENGINE_CRASHED, "the worker that held the program died", "run it again")
 _STOPPED = ErrorObject(Code.INTERRUPTED, "the program was stopped by its host")
 
@@ -165,6 +171,10 @@ class Runner:
         self._timers = Timers(clock)
         self._nap_after = None if hibernate_after_ms is None else hibernate_after_ms / 1000
         self._nap: Nap | None = None
+        # The waiting program's bytes, if they were needed anyhow; and whether it is nothing else by now.
+        self._image: bytes | None = None
+        self._is_small = False
+        self._handed_on = False
 
     async def start(self, berth: Berth, cell: Cell, turn: Turn) -> Drive:
         began = self._clock.monotonic()
@@ -214,8 +224,9 @@ class Runner:
     async def hibernate(self, berth: Berth, cell: Cell) -> None:
         """Give the worker away if the program waits. Its calls go on."""
         async with self._turnstile:
-            if not self._waits or berth.asleep:
+            if not self._waits or (berth.asleep and not self._handed_on):
                 return
+            self._handed_on = False
             try:
                 await berth.sleep()
             except EngineUnavailable:
@@ -226,6 +237,13 @@ class Runner:
                 return
         cell.machine.move(Move.SLEEP)
         cell.tell("cell.hibernated", {"waiting_for": sorted({call.name for call in cell.pending.values()})})
+
+    def _hand_on(self, berth: Berth) -> "asyncio.Future[None] | None":
+        """Others need the worker. Nobody is told: the program goes on waiting, and wakes in its turn."""
+        if self._turnstile.locked() or not self._waits or self._image is None or berth.asleep:
+            return None
+        self._handed_on = True
+        return berth.hand_on(self._image)
 
     # -- the drive -------------------------------------------------------------------------------------------
 
@@ -247,21 +265,27 @@ class Runner:
         """Take the program from one wait to the next, to its end."""
         if self._nap_after is not None:
             self._nap = Nap(self._nap_after, lambda: self.hibernate(berth, cell))
+        hand_on = partial(self._hand_on, berth)
         try:
             while isinstance(step, Suspended):
                 for call in step.calls:
                     cell.pending[call.number] = call
                 cell.machine.move(Move.SUSPEND)
                 if cell.keep is not None:
-                    try:
-                        async with self._turnstile:
-                            image = await berth.dump()
-                    except EngineUnavailable:
-                        self._crashed = True
-                        return self._out_of_time(cell)
+                    image = step.image
+                    if image is None:
+                        try:
+                            async with self._turnstile:
+                                image = await berth.dump()
+                        except EngineUnavailable:
+                            self._crashed = True
+                            return self._out_of_time(cell)
                     cell.keep(image)
+                    self._image, self._is_small = image, len(image) <= _SMALL_IMAGE
                 if self._nap is not None:
                     self._nap.begin()
+                if self._image is not None:
+                    berth.offer(hand_on)
                 try:
                     settlements = await self._settle(cell, step, tasks)
                 except TimeoutError:
@@ -270,6 +294,7 @@ class Runner:
                     return Waiting()
                 now_ms = self._clock.now_ms()
                 cell.recording.resumes.append((now_ms, settlements))
+                berth.take_back(hand_on)
                 step = await self._resume(berth, cell, settlements, now_ms)
             return self._end(cell, step)
         except BaseException:
@@ -279,6 +304,7 @@ class Runner:
             # Whoever wanted its bytes comes too late.
             self._waits = False
             self._timers.cancel()
+            berth.take_back(hand_on)
             try:
                 await self._cancel(tasks, cell)
             finally:
@@ -287,7 +313,8 @@ class Runner:
 
     async def _resume(self, berth: Berth, cell: Cell, settlements: Sequence[Settlement], now_ms: int) -> Step:
         sink, limit = cell.output.write, cell.budget.limit
-        turn = Turn(now_ms, cell.wall_left_ms, cell.cpu_left_ms, sink, cell.recording.catalog, limit, cell.voice)
+        keep = self._is_small and cell.keep is not None
+        turn = Turn(now_ms, cell.wall_left_ms, cell.cpu_left_ms, sink, cell.recording.catalog, limit, cell.voice, keep)
         if self._nap is not None:
             self._nap.end()
         async with self._turnstile:
@@ -303,15 +330,19 @@ class Runner:
                     return Failed(_STOPPED, fatal=True)
                 finally:
                     self._patience = None
-                cell.machine.move(Move.WAKE)
-                cell.tell("cell.woken", {})
+                if self._handed_on:
+                    self._handed_on = False
+                    cell.machine.move(Move.SETTLE)
+                else:
+                    cell.machine.move(Move.WAKE)
+                    cell.tell("cell.woken", {})
             else:
                 assert berth.interpreter is not None
                 interpreter = berth.interpreter
                 cell.machine.move(Move.SETTLE)
             # The wait for a worker is not the program's.
             began = self._clock.monotonic()
-            self._waits = False
+            self._waits, self._image = False, None
             # Only now: whoever dumped the program a moment ago has these calls pending in its bytes.
             for settlement in settlements:
                 cell.pending.pop(settlement.number, None)
@@ -323,6 +354,8 @@ class Runner:
     def _charge(self, cell: Cell, step: Step, began: float) -> None:
         usage = step.usage
         cell.wall_left_ms -= (self._clock.monotonic() - began) * 1000
+        if isinstance(step, Suspended):
+            cell.wall_left_ms += step.image_ms
         cell.cpu_left_ms -= usage.cpu_ms
         cell.cpu_ms += usage.cpu_ms
         if usage.memory_peak_bytes > cell.memory_peak_bytes:

@@ -2,7 +2,8 @@
 
 A namespace that is not in use keeps its seat as long as nobody needs it, because the next cell then costs no
 load. When all seats are taken, the one unused for longest is dumped to bytes and its worker goes to the next.
-Those who find every seat busy wait in line, and are served in turn, session by session.
+Those who find every seat busy wait in line, and are served in turn, session by session. A program that only waits, and
+whose bytes are at hand, offers its seat: it goes to whoever stands in line, and stays where it is while nobody does.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from cloister.cells.lending import Lending, Offer
 from cloister.cells.line import FairLine
 from cloister.cells.tape import Tape, TapeBroken
 from cloister.core.errors import EngineUnavailable
@@ -53,6 +55,15 @@ class Seats:
         self._idle: OrderedDict[int, Namespace] = OrderedDict()
         self._line: FairLine[asyncio.Future[None]] = FairLine()
         self._emptying: set[asyncio.Future[None]] = set()
+        self._lending = Lending(lambda: len(self._line))
+
+    def offer(self, offer: Offer) -> None:
+        """The seat of a program that waits is there for others: when somebody needs it, `offer` is called, and gives it
+        back. The program takes it back when it goes on."""
+        self._lending.offer(offer)
+
+    def take_back(self, offer: Offer) -> None:
+        self._lending.take_back(offer)
 
     async def take(self, namespace: Namespace) -> Interpreter:
         """A live interpreter for `namespace`, which from now on is in use: `leave` or `lose` it."""
@@ -108,12 +119,17 @@ class Seats:
     async def open(self, limits: SessionLimits, state: bytes | None, seed: int, *, owner: str = "") -> Interpreter:
         """An interpreter from these very bytes, in a seat of its own: `give_back` it, or let a namespace adopt it."""
         await self._seat(owner)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             try:
-                return await self.engine.open(limits, state, seed=seed)
+                opened = await self.engine.open(limits, state, seed=seed)
             except EngineUnavailable:
                 # A worker may have died in its rest, and nobody had noticed: the next one is another.
-                return await self.engine.open(limits, state, seed=seed)
+                opened = await self.engine.open(limits, state, seed=seed)
+            if state is not None:
+                self._lending.woke(loop.time() - began)
+            return opened
         except BaseException:
             self._give()
             raise
@@ -124,12 +140,21 @@ class Seats:
             raise RuntimeError("the namespace has an interpreter already")
         namespace.interpreter = interpreter
 
+    def part(self, namespace: Namespace, interpreter: Interpreter) -> "asyncio.Future[None]":
+        """A program is bytes from now on, and its worker goes back. Done when it has."""
+        if interpreter is namespace.interpreter:
+            namespace.interpreter = None
+        return self._closing(interpreter)
+
     async def give_back(self, interpreter: Interpreter) -> None:
         # Whoever is cancelled here does not keep the worker from going back.
+        await asyncio.shield(self._closing(interpreter))
+
+    def _closing(self, interpreter: Interpreter) -> "asyncio.Future[None]":
         closing = asyncio.ensure_future(self._close(interpreter))
         self._emptying.add(closing)
         closing.add_done_callback(self._emptying.discard)
-        await asyncio.shield(closing)
+        return closing
 
     async def _close(self, interpreter: Interpreter) -> None:
         try:
@@ -242,6 +267,7 @@ class Seats:
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._line.put(owner, turn)
+        self._lending.call_in()
         try:
             await turn
         except asyncio.CancelledError:
@@ -284,6 +310,7 @@ class Seats:
 
     async def close(self) -> None:
         """Every idle interpreter goes; their namespaces are not saved."""
+        self._lending.close()
         if self._emptying:
             await asyncio.wait(self._emptying)
         while self._idle:

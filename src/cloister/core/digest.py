@@ -1,15 +1,15 @@
 """Digests: lower-hex SHA3-256 over bytes, or over canonical JSON (sorted keys, no spaces, UTF-8)."""
 
 import hashlib
-import json
 
-# Made once: `json.dumps` would make another for every value.
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+from cloister.core.json_text import json_writer
+
+_written = json_writer(sort_keys=True)
 
 
 def canonical_json(value: object) -> bytes:
     """The one way to write `value` as JSON. Equal values give equal bytes, whatever the order of their keys."""
-    text = _ENCODER.encode(value)
+    text = _written(value)
     # A lone surrogate cannot be UTF-8; it is kept apart from every real text by its escape.
     return text.encode("utf-8", "backslashreplace")
 

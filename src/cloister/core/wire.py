@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime
-from enum import Enum
+from enum import Enum, StrEnum
 from functools import cache
 from typing import Any, TypeVar, cast, get_args, get_type_hints
 
@@ -48,9 +48,13 @@ def to_json(value: Any) -> Any:
         out: dict[str, Any] = {}
         for name in names:
             item = getattr(value, name)
-            if isinstance(item, bytes) or (item is None and name not in _KEEP_NULL):
-                continue
-            out[name] = item if type(item) in _PLAIN else to_json(item)
+            if type(item) in _PLAIN:
+                if item is not None or name in _KEEP_NULL:
+                    out[name] = item
+            elif isinstance(item, StrEnum):
+                out[name] = item.value
+            elif not isinstance(item, bytes):
+                out[name] = to_json(item)
         return out
     if isinstance(value, Enum):
         return value.value

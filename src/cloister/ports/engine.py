@@ -109,6 +109,10 @@ class Suspended:
     calls: tuple[Call, ...]
     awaiting: frozenset[int]
     usage: Usage = Usage()
+    # What `dump` would say, if the turn asked for it and the engine saves something by that; and what it took to make
+    # them, which is no time of the program's.
+    image: bytes | None = None
+    image_ms: float = 0.0
 
 
 @light
@@ -161,6 +165,8 @@ class Turn:
     max_calls: int = 1 << 30
     # Answers the helpers of the catalog, within the step.
     helper: Helper = no_helper
+    # Whoever drives it will ask for the program's bytes if it waits: an engine may give them with the step.
+    keep: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from cloister.cells.output import Output
@@ -17,6 +18,12 @@ from cloister.gate.redaction import Redactor
 from cloister.ports.engine import Call, Catalog, Program
 
 
+@lru_cache(256)
+def limits_to_json(limits: SessionLimits) -> Mapping[str, Any]:
+    """Few are ever different, and they are written with every wait."""
+    return to_json(limits)
+
+
 def put_to_sleep(cell: Cell, *, records: bool = True) -> dict[str, Any]:
     """Without `records` for a place where the journal is, which has them."""
     return {
@@ -27,7 +34,7 @@ def put_to_sleep(cell: Cell, *, records: bool = True) -> dict[str, Any]:
         "dropped": cell.output.dropped,
         "begun": cell.output.begun(),
         "records": [[number, to_json(record)] for number, record in cell.records.items()] if records else [],
-        "limits": to_json(cell.bounds),
+        "limits": limits_to_json(cell.bounds),
         "enduring": cell.enduring,
         "wall_left_ms": cell.wall_left_ms,
         "cpu_left_ms": cell.cpu_left_ms,

@@ -24,7 +24,7 @@ from cloister.ports.clock import Clock
 from cloister.ports.engine import Catalog
 from cloister.ports.rows import CellRow, Drop, Put, PutBlob, SessionRow, SnapshotRow, ValueRow, Write
 from cloister.ports.store import Store
-from cloister.sessions.asleep import put_to_sleep
+from cloister.sessions.asleep import limits_to_json, put_to_sleep
 from cloister.sessions.files import Book, Page
 from cloister.sessions.ink import Ink
 from cloister.sessions.replay.paper import brief, catalog_to_json
@@ -272,7 +272,7 @@ class Keeper:
         program = life.cell.program
         about = {
             "program": {"code": program.code, "inputs": dict(program.inputs)},
-            "limits": to_json(life.cell.bounds),
+            "limits": limits_to_json(life.cell.bounds),
             "isolated": life.isolated,
             "run": life.run,
             "max_output_bytes": life.max_output_bytes,

@@ -13,6 +13,7 @@ from cloister.core.call import CallStatus
 from cloister.core.capability import SideEffect
 from cloister.core.diagnostic import ErrorObject, Span
 from cloister.core.errors import InvalidInput
+from cloister.core.json_text import json_writer
 from cloister.ports.journal import Intent, Settled
 
 MAX_DOC_BYTES = 16 << 20
@@ -24,15 +25,14 @@ def _plain_mapping(value: object) -> dict[str, Any]:
     raise TypeError(f"a value of type {type(value).__name__} is not JSON")
 
 
-# Made once: `json.dumps` would make another for every value.
-_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain_mapping)
+_written = json_writer(default=_plain_mapping)
 _DECODER = json.JSONDecoder()
 
 
 def dumps(value: object) -> str:
     """`value` as JSON text. Raises `InvalidInput` for what is not JSON, and for more than `MAX_DOC_BYTES` of it."""
     try:
-        text = _ENCODER.encode(value)
+        text = _written(value)
         size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError:
         raise InvalidInput("a text has half a surrogate pair in it", hint="JSON is Unicode: replace it") from None

@@ -5,8 +5,10 @@ Knows no database. A store calls `check_batch` before it touches anything, and `
 it holds under the key; what these return is the entry to hold from then on.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable
 from dataclasses import fields, replace
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from cloister.core.call import CallStatus
@@ -104,16 +106,18 @@ def blobs_of(row: Row) -> tuple[str, ...]:
 # -- what a batch may hold ------------------------------------------------------------------------------------------
 
 
-# A field's name, what to call it in a refusal, and whether it may be absent.
-_Column: TypeAlias = tuple[str, str, bool]
+# What to call a field in a refusal, and whether it may be absent.
+_Column: TypeAlias = tuple[str, bool]
 
 
-def _columns(kind: type[Any], of: type[Any]) -> tuple[_Column, ...]:
-    return tuple(
-        (field.name, f"{kind.__name__}.{field.name}", field.type == of | None)
-        for field in fields(kind)
-        if field.type in (of, of | None)
-    )
+def _columns(kind: type[Any], of: type[Any]) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[_Column, ...]]:
+    """What says the values of all fields of that type, and what they are."""
+    found = [field for field in fields(kind) if field.type in (of, of | None)]
+    columns = tuple((f"{kind.__name__}.{field.name}", field.type == of | None) for field in found)
+    if len(found) < 2:
+        names = [field.name for field in found]
+        return lambda part: tuple(getattr(part, name) for name in names), columns
+    return attrgetter(*[field.name for field in found]), columns
 
 
 _KINDS: tuple[type[Any], ...] = (
@@ -134,8 +138,10 @@ _KINDS: tuple[type[Any], ...] = (
     Fence,
 )
 # Every field that is a plain text or number is a column somewhere.
-_TEXTS: Mapping[type[Any], tuple[_Column, ...]] = {kind: _columns(kind, str) for kind in _KINDS}
-_NUMBERS: Mapping[type[Any], tuple[_Column, ...]] = {kind: _columns(kind, int) for kind in _KINDS}
+_TEXTS = {kind: _columns(kind, str) for kind in _KINDS}
+_NUMBERS = {kind: _columns(kind, int) for kind in _KINDS}
+# What most keys are made of, and no more of it than any key may have: the rest is looked at more closely.
+_is_plain = re.compile(r"[ -~]{0,200}").fullmatch
 
 
 def check_key(text: object, what: str) -> None:
@@ -210,12 +216,15 @@ def check_row_key(table: Table, key: tuple[str | int, ...]) -> None:
 
 def _check_columns(part: Any) -> None:
     kind: type[Any] = part.__class__
-    for name, what, may_be_absent in _TEXTS[kind]:
-        text = getattr(part, name)
+    values, columns = _TEXTS[kind]
+    for text, (what, may_be_absent) in zip(values(part), columns, strict=True):
+        # This is asked a hundred times for every call that is made.
+        if text.__class__ is str and _is_plain(text):
+            continue
         if text is not None or not may_be_absent:
             check_key(text, what)
-    for name, what, may_be_absent in _NUMBERS[kind]:
-        number = getattr(part, name)
+    values, columns = _NUMBERS[kind]
+    for number, (what, may_be_absent) in zip(values(part), columns, strict=True):
         if number is not None or not may_be_absent:
             _check_number(number, what)
 

@@ -78,6 +78,9 @@ class MontyEngine:
                 await interpreter.close()
             await self._checker.close()
             await self._pool.__aexit__(None, None, None)
+            for lane in self._lanes:
+                # Whatever it was sent is done by then: the pool has all its workers back.
+                await lane.do(int)
             if self._sync_pool is not None:
                 await asyncio.to_thread(self._sync_pool.__exit__, None, None, None)
             for lane in self._lanes:
@@ -101,14 +104,13 @@ class MontyEngine:
         modules: dict[str, Any] = {}
         options = _checkout(limits, seed, modules)
 
-        async def cabin(interpreter: MontyInterpreter | None = None) -> Cabin:
+        async def cabin(interpreter: MontyInterpreter) -> Cabin:
             """A cabin, with the namespace that `interpreter` had at its desk."""
             pool, lane = await self._cabins(), self._lane()
             taken: Cabin | None = None
             try:
                 taken = await Cabin.take(pool.checkout(**options), lane)
-                if interpreter is not None:
-                    await interpreter.move_to(taken)
+                await interpreter.move_to(taken)
                 return taken
             except BaseException:
                 # Cancelled or refused half-way: the worker and the lane go back.
@@ -117,15 +119,36 @@ class MontyEngine:
                 self._lanes.append(lane)
                 raise
 
-        if state is not None and split(state)[0]["calls"]:
-            seat = await cabin()
-        else:
-            seat = await Desk.take(self._pool.checkout(**options))
-        interpreter = MontyInterpreter(seat, limits, self._checker, modules, cabin, self._closed)
-        self._open.add(interpreter)
-        if state is not None:
+        found = None if state is None else split(state)
+        if found is not None and found[0]["calls"]:
+            meta, image = found
+            printed = _Relay()
+            loaded: Any
+            pool, lane = await self._cabins(), self._lane()
             try:
-                await interpreter.load(state)
+                seat, loaded = await Cabin.take_with(
+                    pool.checkout(**options),
+                    lane,
+                    lambda session: (
+                        session.load_snapshot(image, print_callback=printed)
+                        if "pending" in meta
+                        else session.load_session(image)
+                    ),
+                )
+            except BaseException:
+                self._lanes.append(lane)
+                raise
+            interpreter = MontyInterpreter(seat, limits, self._checker, modules, cabin, self._closed)
+            self._open.add(interpreter)
+            printed.to = interpreter
+            interpreter.loaded(meta, loaded)
+            return interpreter
+        desk = await Desk.take(self._pool.checkout(**options))
+        interpreter = MontyInterpreter(desk, limits, self._checker, modules, cabin, self._closed)
+        self._open.add(interpreter)
+        if found is not None:
+            try:
+                await interpreter.load(*found)
             except BaseException:
                 await interpreter.close()
                 raise
@@ -178,6 +201,16 @@ class MontyEngine:
                     hint="see `cloister doctor`, or run without require_confinement",
                 )
         return write_launcher(scratch, self._binary, required=self._require_confinement)
+
+
+class _Relay:
+    """Hears a program that was loaded before there was anybody to hear it."""
+
+    to: MontyInterpreter | None = None
+
+    def __call__(self, stream: Any, text: str) -> None:
+        if self.to is not None:
+            self.to.print(stream, text)
 
 
 def _checkout(limits: SessionLimits, seed: int, modules: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,9 @@ stays there: from then on any function in it may call. See `seat.py`.
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,7 +30,7 @@ from cloister.engines.monty.lane import Lane
 from cloister.engines.monty.pending import Pending
 from cloister.engines.monty.seat import TROUBLE, Cabin, Desk
 from cloister.engines.monty.standins import SECRET, handle_for, stand_in
-from cloister.engines.monty.state import joined, split
+from cloister.engines.monty.state import joined
 from cloister.engines.monty.values import SMALL, WHOLE, arguments, outward
 from cloister.engines.warden import verdict_error
 from cloister.ports.engine import (
@@ -157,6 +159,9 @@ class MontyInterpreter:
         except (monty.MontyError, RuntimeError) as error:
             self._dead = True
             raise EngineUnavailable(f"the worker is gone: {error}") from None
+        return self._with_meta(image)
+
+    def _with_meta(self, image: bytes) -> bytes:
         meta: dict[str, Any] = {"context": self._context, "calls": isinstance(self._seat, Cabin), "seen": self._seen}
         if self._snapshot is not None:
             meta |= {"pending": self._pending.to_json(), "code": self._code}
@@ -234,7 +239,7 @@ class MontyInterpreter:
             program.code,
             inputs=program.inputs or None,
             external_lookup=_NOTHING,
-            print_callback=self._print,
+            print_callback=self.print,
             cwd=home,
             os=self._answer_os_at_once,
         )
@@ -263,9 +268,9 @@ class MontyInterpreter:
         home, self._home = self._home, None
         try:
             snapshot = self._seat.session.feed_start(
-                program.code, inputs=program.inputs or None, print_callback=self._print, cwd=home
+                program.code, inputs=program.inputs or None, print_callback=self.print, cwd=home
             )
-            return self._drive(snapshot)
+            return self._kept(self._drive(snapshot))
         except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
             return self._failed(error)
         except monty.MontyConversionError as error:
@@ -276,9 +281,21 @@ class MontyInterpreter:
         if snapshot is None:
             raise RuntimeError("resume without a suspended program")
         try:
-            return self._drive(snapshot)
+            return self._kept(self._drive(snapshot))
         except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
             return self._failed(error)
+
+    def _kept(self, step: Step) -> Step:
+        """The step with the program's bytes, if they will be asked for: that saves two thread hops."""
+        if not self._turn.keep or not isinstance(step, Suspended):
+            return step
+        began = time.perf_counter()
+        try:
+            image = self._with_meta(self._seat.session.dump())
+        except (monty.MontyError, RuntimeError):
+            # Whoever asks for them is told.
+            return step
+        return replace(step, image=image, image_ms=(time.perf_counter() - began) * 1000)
 
     def _drive(self, snapshot: Any) -> Step:
         """Answer what can be answered, until the program ends or waits for a settlement."""
@@ -457,7 +474,7 @@ class MontyInterpreter:
                 tree.setdefault(namespace, {})[name] = stand_in(name)
         self._modules.update({space: monty.ExternalModule(tools) for space, tools in tree.items()})
 
-    def _print(self, stream: Any, text: str) -> None:
+    def print(self, stream: Any, text: str) -> None:
         # Monty keeps a feed's first callback for good; the turn's own sink is found through it.
         self._turn.sink(stream, text)
 
@@ -477,20 +494,20 @@ class MontyInterpreter:
 
     # -- bytes -----------------------------------------------------------------------------------------------
 
-    async def load(self, state: bytes) -> None:
-        """Take over the namespace in `state`. Once, before anything else."""
-        meta, image = split(state)
+    async def load(self, meta: dict[str, Any], image: bytes) -> None:
+        """Take over the namespace in these bytes, at a desk. Once, before anything else."""
         seat = self._seat
+        assert isinstance(seat, Desk), "a cabin is taken with what it holds"
         try:
-            if isinstance(seat, Desk):
-                await seat.session.load_session(image)
-            elif "pending" not in meta:
-                await seat.lane.do(lambda: seat.session.load_session(image))
-            else:
-                load = seat.session.load_snapshot
-                self._snapshot = await seat.lane.do(lambda: load(image, print_callback=self._print))
-                self._pending = Pending.from_json(meta["pending"])
-                self._code = meta["code"]
+            await seat.session.load_session(image)
         except TROUBLE as error:
             raise SnapshotCorrupt(f"the Python engine cannot read these bytes: {error}") from None
+        self.loaded(meta, None)
+
+    def loaded(self, meta: dict[str, Any], snapshot: Any) -> None:
+        """The seat holds what these bytes said; `snapshot` is the program that waits there, if one does."""
+        if "pending" in meta:
+            self._snapshot = snapshot
+            self._pending = Pending.from_json(meta["pending"])
+            self._code = meta["code"]
         self._context, self._seen, self._home = meta["context"], meta["seen"], None

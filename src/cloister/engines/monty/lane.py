@@ -5,19 +5,22 @@ together; Monty's async client takes two for each of them. See docs/decisions/00
 """
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+log = logging.getLogger("cloister.engines")
 T = TypeVar("T")
+_Answer: TypeAlias = "tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]]"
 
 
 class Lane:
     """Runs what it is given, in order, in its own thread. Ends when it is closed."""
 
     def __init__(self, name: str) -> None:
-        self._work: SimpleQueue[tuple[Callable[[], Any], asyncio.AbstractEventLoop, asyncio.Future[Any]] | None]
+        self._work: SimpleQueue[tuple[Callable[[], Any], _Answer | None] | None]
         self._work = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -26,8 +29,12 @@ class Lane:
         """Queue `work`. Cancelling the future does not stop the work: kill the worker for that."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._work.put((work, loop, future))
+        self._work.put((work, (loop, future)))
         return future
+
+    def send(self, work: Callable[[], None]) -> None:
+        """Queue `work` that nobody waits for."""
+        self._work.put((work, None))
 
     def close(self) -> None:
         """End the thread once its queue is empty."""
@@ -39,7 +46,16 @@ class Lane:
 
     def _run(self) -> None:
         while (item := self._work.get()) is not None:
-            work, loop, future = item
+            work, answer = item
+            if answer is None:
+                try:
+                    work()
+                # Containment: nobody waits for it, and the thread goes on.
+                except Exception:
+                    log.exception("a worker could not be left")
+                del item, work
+                continue
+            loop, future = answer
             try:
                 result, failure = work(), None
             # Containment: whatever breaks belongs to the one who waits for this job, not to the thread.
@@ -49,7 +65,7 @@ class Lane:
                 loop.call_soon_threadsafe(_deliver, future, result, failure)
             except RuntimeError:
                 pass  # the loop is closed: nobody waits any more
-            del item, work, loop, future, result, failure
+            del item, work, answer, loop, future, result, failure
 
 
 def _deliver(future: "asyncio.Future[Any]", result: Any, failure: BaseException | None) -> None:

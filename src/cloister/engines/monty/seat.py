@@ -5,11 +5,12 @@ one that stops at calls, because everything between two stops happens in the lan
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pydantic_monty as monty
 
-from cloister.core.errors import EngineUnavailable
+from cloister.core.errors import EngineUnavailable, SnapshotCorrupt
 from cloister.engines.monty.lane import Lane
 from cloister.engines.warden import Warden
 
@@ -58,29 +59,54 @@ class Cabin:
         self.session: Any = session
         self.lane = lane
         self.warden = Warden(session.worker_pid)
-        self._closing: asyncio.Future[None] | None = None
 
     @classmethod
     async def take(cls, session: Any, lane: Lane) -> "Cabin":
+        await cls._enter(session, lane, session.__enter__)
+        return cls(session, lane)
+
+    @staticmethod
+    async def _enter(session: Any, lane: Lane, enter: Callable[[], Any]) -> Any:
         try:
-            await lane.do(session.__enter__)
+            return await lane.do(enter)
         except TROUBLE as error:
             raise EngineUnavailable(f"no Monty worker is to be had: {error}") from error
-        return cls(session, lane)
+        except asyncio.CancelledError:
+            # It is entered all the same: the lane takes the worker back before it does anything else.
+            lane.send(lambda: _left(session))
+            raise
+
+    @classmethod
+    async def take_with(cls, session: Any, lane: Lane, load: Callable[[Any], Any]) -> "tuple[Cabin, Any]":
+        """As `take`, and what `load` makes of the session, in one go. Raises `SnapshotCorrupt` if it cannot."""
+
+        def enter() -> Any:
+            session.__enter__()
+            try:
+                return load(session)
+            except BaseException as error:
+                session.__exit__(None, None, None)
+                if isinstance(error, TROUBLE):
+                    raise SnapshotCorrupt(f"the Python engine cannot read these bytes: {error}") from None
+                raise
+
+        loaded = await cls._enter(session, lane, enter)
+        return cls(session, lane), loaded
 
     async def dump(self) -> bytes:
         return await self.lane.do(self.session.dump)
 
     async def close(self) -> None:
-        """Once begun it is not given up, whoever is cancelled meanwhile."""
-        if self._closing is None:
-            self._closing = asyncio.ensure_future(self._close())
-        await asyncio.shield(self._closing)
-
-    async def _close(self) -> None:
+        """The worker goes back before the lane does anything else; nobody need wait for that."""
         session, self.session = self.session, None
-        try:
-            await self.lane.do(lambda: session.__exit__(None, None, None))
-        except TROUBLE:
-            pass
-        self.warden.close()
+        if session is not None:
+            self.lane.send(lambda: _left(session))
+            self.warden.close()
+
+
+def _left(session: Any) -> None:
+    """In a lane: the worker goes back to its pool."""
+    try:
+        session.__exit__(None, None, None)
+    except TROUBLE:
+        pass  # it is gone already; the pool replaces it

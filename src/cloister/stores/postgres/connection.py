@@ -15,6 +15,7 @@ from psycopg.types.numeric import Int8BinaryDumper
 
 from cloister.core.errors import CloisterError, InvalidInput, StoreUnavailable, StoreUnusable
 from cloister.stores.postgres.address import Address
+from cloister.stores.postgres.arrays import register
 from cloister.stores.postgres.eager import EagerConnection
 
 Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
@@ -49,6 +50,7 @@ async def connect(address: Address, name: str, *, by_key: bool = False) -> Conne
         )
         connection.prepared_max = None
         connection.adapters.register_dumper(int, Int8BinaryDumper)
+        register(connection.adapters)
         settings = {**_SETTINGS, **(_BY_KEY if by_key else {})}
         path = sql.Identifier(address.schema).as_string(connection)
         settings["search_path"] = path

@@ -32,6 +32,9 @@ class Line:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     def append(self, item: Waiting) -> None:
         self._waiting.append(item)
 

@@ -20,16 +20,17 @@ class Order:
     # Beside each write what goes into columns; () where that is the write itself.
     parts: tuple[Columns, ...]
     ticket: Ticket[tuple[int, ...]] = field(default_factory=Ticket[tuple[int, ...]])
+    # About how many bytes.
+    size: int = 0
+
+    def __post_init__(self) -> None:
+        self.size = sum(
+            _WRITE_BYTES + sum([len(part) for part in parts if isinstance(part, (str, bytes))]) for parts in self.parts
+        )
 
     @property
     def writes(self) -> Iterator[tuple[Write, Columns]]:
         return zip(self.batch.writes, self.parts, strict=True)
-
-    @property
-    def size(self) -> int:
-        return sum(
-            _WRITE_BYTES + sum(len(part) for part in parts if isinstance(part, (str, bytes))) for parts in self.parts
-        )
 
     @property
     def appends(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from cloister.ports.rows import PutBlob, Table
+from cloister.stores.postgres.arrays import column
 from cloister.stores.postgres.columns import SHAPES, Columns, Shape
 from cloister.stores.postgres.order import Order
 from cloister.stores.postgres.tally import Asked, Expected, Tally
@@ -40,15 +41,18 @@ JOIN sessions s ON s.id = e.id AND s.head = e.head"""
 
 def expectations(expected: Expected) -> Iterator[Statement]:
     if expected.fences:
-        yield _EXPECT_FENCES, (len(expected.fences), list(expected.fences), list(expected.fences.values()))
+        yield _EXPECT_FENCES, (len(expected.fences), column(expected.fences), column(expected.fences.values()))
     if expected.absent:
-        yield _EXPECT_ABSENT, (list(expected.absent),)
+        yield _EXPECT_ABSENT, (column(expected.absent),)
     if expected.unsettled:
-        yield _EXPECT_UNSETTLED, (len(expected.unsettled), list(expected.unsettled))
+        yield _EXPECT_UNSETTLED, (len(expected.unsettled), column(expected.unsettled))
     if expected.approvals:
-        yield _EXPECT_APPROVALS, (len(expected.approvals), list(expected.approvals), list(expected.approvals.values()))
+        yield (
+            _EXPECT_APPROVALS,
+            (len(expected.approvals), column(expected.approvals), column(expected.approvals.values())),
+        )
     if expected.heads:
-        yield _EXPECT_HEADS, (len(expected.heads), list(expected.heads), list(expected.heads.values()))
+        yield _EXPECT_HEADS, (len(expected.heads), column(expected.heads), column(expected.heads.values()))
 
 
 # -- what is held ---------------------------------------------------------------------------------------------------
@@ -57,11 +61,11 @@ def expectations(expected: Expected) -> Iterator[Statement]:
 def questions(asked: Asked, blobs: Sequence[str]) -> list[Statement]:
     """In this order: fences, calls, approvals, heads, blobs."""
     return [
-        ("SELECT session_id, fence FROM leases WHERE session_id = ANY(%b::text[])", (list(asked.fences),)),
-        ("SELECT key, intent, settled, attempts FROM calls WHERE key = ANY(%b::text[])", (list(asked.calls),)),
-        ("SELECT id, state, session_id FROM approvals WHERE id = ANY(%b::text[])", (list(asked.approvals),)),
-        ("SELECT id, head FROM sessions WHERE id = ANY(%b::text[])", (list(asked.heads),)),
-        ("SELECT name FROM blobs WHERE name = ANY(%b::text[])", (list(blobs),)),
+        ("SELECT session_id, fence FROM leases WHERE session_id = ANY(%b::text[])", (column(asked.fences),)),
+        ("SELECT key, intent, settled, attempts FROM calls WHERE key = ANY(%b::text[])", (column(asked.calls),)),
+        ("SELECT id, state, session_id FROM approvals WHERE id = ANY(%b::text[])", (column(asked.approvals),)),
+        ("SELECT id, head FROM sessions WHERE id = ANY(%b::text[])", (column(asked.heads),)),
+        ("SELECT name FROM blobs WHERE name = ANY(%b::text[])", (column(blobs),)),
     ]
 
 
@@ -131,7 +135,7 @@ _DELETES = {table: _delete(shape) for table, shape in SHAPES.items()}
 def changes(tally: Tally) -> Iterator[Statement]:
     """All but the events: what goes first, then what comes."""
     if tally.dropped:
-        ids = list(tally.dropped)
+        ids = column(tally.dropped)
         yield from ((sql, (ids,)) for sql in _DROP_SESSIONS)
     for table, rows in tally.rows.items():
         if not rows:
@@ -145,7 +149,7 @@ def changes(tally: Tally) -> Iterator[Statement]:
     if tally.calls:
         yield from _call_changes(tally)
     if tally.heads:
-        yield _UPDATE_HEADS, (list(tally.heads), list(tally.heads.values()))
+        yield _UPDATE_HEADS, (column(tally.heads), column(tally.heads.values()))
 
 
 def _call_changes(tally: Tally) -> Iterator[Statement]:
@@ -184,7 +188,7 @@ def put_blobs(blobs: dict[str, bytes], there: Iterable[str], now_ms: int | None)
     """Those that are there already are only marked as put again."""
     if not blobs:
         return
-    yield _PUT_BLOBS, (now_ms, list(blobs), [len(data) for data in blobs.values()])
+    yield _PUT_BLOBS, (now_ms, column(blobs), column([len(data) for data in blobs.values()]))
     known = set(there)
     parts: list[Columns] = []
     held = 0
@@ -213,4 +217,4 @@ def announce(seq: int, channel: str) -> Statement:
 
 def _turned(rows: Sequence[Columns]) -> list[list[Any]]:
     """Rows as columns."""
-    return [list(column) for column in zip(*rows, strict=True)]
+    return [column(values) for values in zip(*rows, strict=True)]

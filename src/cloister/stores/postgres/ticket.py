@@ -12,16 +12,20 @@ _log = logging.getLogger(__name__)
 class Ticket(Generic[T]):
     """Can be awaited by many, and cancelled by none of them. An error that nobody came for is logged."""
 
-    __slots__ = ("_future", "_told")
+    __slots__ = ("_future", "_told", "_waiting")
 
     def __init__(self) -> None:
         self._future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._told = False
+        self._waiting: list[asyncio.Future[None]] = []
 
     def __await__(self) -> Generator[Any, None, T]:
         try:
             if not self._future.done():
-                yield from asyncio.shield(self._future).__await__()
+                # A future of the waiter's own, so that whoever is cancelled takes it from nobody else.
+                mine = self._future.get_loop().create_future()
+                self._waiting.append(mine)
+                yield from mine
             return self._future.result()
         finally:
             # Whoever was cancelled before the end was not told it.
@@ -30,6 +34,7 @@ class Ticket(Generic[T]):
     def settle(self, result: T) -> None:
         if not self._future.done():
             self._future.set_result(result)
+            self._tell()
 
     def fail(self, error: Exception) -> None:
         if not self._future.done():
@@ -37,6 +42,13 @@ class Ticket(Generic[T]):
             self._future.set_exception(error.with_traceback(None))
             # Ours is the one log line: asyncio would add its own.
             self._future.exception()
+            self._tell()
+
+    def _tell(self) -> None:
+        for one in self._waiting:
+            if not one.done():
+                one.set_result(None)
+        self._waiting.clear()
 
     def __del__(self) -> None:
         if not self._told and self._future.done() and (error := self._future.exception()) is not None:

@@ -38,6 +38,8 @@ _log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
+# Rounds of the event loop that a commit waits for what comes with it; each is a fraction of a millisecond.
+_MOST_ROUNDS = 8
 # A server that holds the connection open and says nothing for so long is as good as gone.
 _PATIENCE_S = 120.0
 # In the list of what is selected: among the conditions it could be carried out before the others, on anybody.
@@ -116,8 +118,17 @@ class Writer:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
+            await self._gather()
             # Its own frame, so that nothing is held on to while there is nothing to do.
             await self._take_turn()
+
+    async def _gather(self) -> None:
+        """As long as each round of the event loop brings more, they may as well go together."""
+        for _ in range(_MOST_ROUNDS):
+            there = len(self._line)
+            await asyncio.sleep(0)
+            if len(self._line) == there:
+                return
 
     async def _take_turn(self) -> None:
         taken = self._line.take()

@@ -220,6 +220,8 @@ def _set_up_writing(link: Link, path: str, synchronous: Synchronous, busy_timeou
     link.rows(f"PRAGMA synchronous = {synchronous.upper()}")
     # Where a plain fsync leaves the disk's own cache out, which is macOS.
     link.rows(f"PRAGMA fullfsync = {int(synchronous == 'full')}")
+    # The pages that every commit writes go into the file less often: that is done within a commit, which waits for it.
+    link.rows("PRAGMA wal_autocheckpoint = 4000")
     # After a burst, the log does not stay as large as it was.
     link.rows(f"PRAGMA journal_size_limit = {64 << 20}")
 

@@ -59,6 +59,20 @@ def _plain_shape(kind: type[Any], table: Table) -> Shape:
     return Shape(table, ", ".join(names), _put_statement(table, written), encode, decode)
 
 
+# -- cells: written again with each wait, which changes nothing that they are found by --------------------------------
+
+CELL_AGAIN = (
+    "UPDATE cells SET state = ?, ended_ms = ?, doc = ?, image = ? "
+    "WHERE id = ? AND session_id = ? AND number = ? AND live = ? AND created_ms = ?"
+)
+
+
+def columns_again(columns: Columns) -> Columns:
+    """Those of a row, as `CELL_AGAIN` wants them."""
+    cell_id, session_id, number, state, live, created_ms, ended_ms, doc, image = columns
+    return (state, ended_ms, doc, image, cell_id, session_id, number, live, created_ms)
+
+
 # -- calls: an intent is flat in its table, a settlement is one text --------------------------------------------------
 
 _INTENT = "key, call_id, session_id, cell_id, number, name, side_effect, idempotent, request_digest, at_ms"

@@ -1,18 +1,19 @@
 """A write as what the writer does for it: a step, made where the batch is handed over, run inside its savepoint.
 
-Docs are encoded when the step is made if they are small, and by the writer otherwise, so that neither the event loop
-nor the writer holds the interpreter for long. What is large ends the group that it is committed with.
+Docs are encoded when the step is made: that holds the interpreter, whichever thread does it, and to find out beforehand
+how large they are takes longer than most of them do. Blobs are packed by the writer, beside the event loop.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias
 
 import apsw
 import zstandard
 
+from cloister.core.call import CallStatus
 from cloister.core.errors import LeaseLost, StoreConflict
 from cloister.ports.journal import Entry, Intent, Settled
 from cloister.ports.rows import (
@@ -20,6 +21,7 @@ from cloister.ports.rows import (
     Append,
     ApprovalRow,
     Batch,
+    CellRow,
     Decide,
     Drop,
     Fence,
@@ -29,7 +31,6 @@ from cloister.ports.rows import (
     PutBlob,
     Settle,
     Table,
-    ValueRow,
     Write,
 )
 from cloister.stores import rules
@@ -37,7 +38,9 @@ from cloister.stores.json_docs import dumps
 from cloister.stores.sqlite.link import Columns, Link
 from cloister.stores.sqlite.shapes import (
     CALL_OUTLINE,
+    CELL_AGAIN,
     SHAPES,
+    columns_again,
     decode_entry,
     encode_entry,
     settled_columns,
@@ -48,15 +51,22 @@ from cloister.stores.sqlite.shapes import (
 class Hand(Link):
     """What a step works with: the writer's connection, in a transaction."""
 
-    __slots__ = ("appended",)
+    __slots__ = ("appended", "fences")
 
     def __init__(self, raw: apsw.Connection) -> None:
         super().__init__(raw)
         # The numbers of the events that this batch has appended.
         self.appended: list[int] = []
+        # Those that were found to fit in this transaction: nobody else can change them in it.
+        self.fences: dict[str, int] = {}
+
+    def begin(self) -> None:
+        self.fences.clear()
+        self.run("BEGIN IMMEDIATE")
 
 
-Step: TypeAlias = Callable[[Hand], None]
+# Its columns first, and the writer's hand last.
+Step: TypeAlias = partial[None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +75,7 @@ class Steps:
 
     fence: Fence | None
     steps: tuple[Step, ...]
-    # About how many bytes; for large ones, which nobody has weighed, more than any group takes.
+    # About how many bytes.
     weight: int
 
     def __call__(self, hand: Hand) -> tuple[int, ...]:
@@ -76,83 +86,30 @@ class Steps:
         return tuple(hand.appended)
 
 
-HEAVY = 1 << 40
 # A write without its doc.
 _WRITE_BYTES = 500
-_ARRAYS = (list, tuple)
-_PLAIN = frozenset({int, float, bool, type(None)})
-# What is encoded on the event loop: up to about a tenth of a millisecond of work.
-_QUICK_PARTS = 300
-_QUICK_CHARS = 20_000
 
 
 def steps_of(batch: Batch, now_ms: int) -> Steps:
     """Raises `InvalidInput` for what no store takes."""
     rules.check_batch(batch)
-    steps: list[Step] = []
-    weight = 0
-    for write in batch.writes:
-        if _is_quick(write):
-            steps.append(_step(write, now_ms))
-            weight += _WRITE_BYTES
-        else:
-            steps.append(partial(_late, write, now_ms))
-            weight += len(write.data) if isinstance(write, PutBlob) else HEAVY
-    return Steps(batch.fence, tuple(steps), weight)
-
-
-def _late(write: Write, now_ms: int, hand: Hand) -> None:
-    _step(write, now_ms)(hand)
-
-
-def _is_quick(write: Write) -> bool:
-    match write:
-        case PutBlob():
-            return False
-        case Drop() | MoveHead():
-            return True
-        case Put(row=Entry(intent=intent, settled=settled)):
-            return _is_small([intent.arguments, None if settled is None else settled.value])
-        case Put(row=ValueRow(value=value)) | Settle(settled=Settled(value=value)):
-            return _is_small(value)
-        case Put(row=row):
-            return _is_small(cast("Any", row).doc)
-        case Intend(intent=intent):
-            return _is_small(intent.arguments)
-        case Append(doc=doc) | Decide(row=ApprovalRow(doc=doc)):
-            return _is_small(doc)
-
-
-def _is_small(root: Any) -> bool:
-    # By exact types first: this is asked of every doc, and whether something is a `Mapping` takes as long as all else.
-    parts, chars, todo = _QUICK_PARTS, _QUICK_CHARS, [root]
-    while todo:
-        value = todo.pop()
-        kind = cast("type[Any]", type(value))
-        if kind is str:
-            chars -= len(value)
-        elif kind in _PLAIN:
-            pass
-        elif kind is dict or isinstance(value, Mapping):
-            if len(cast("Mapping[str, Any]", value)) > parts:
-                return False
-            for key, part in cast("Mapping[str, Any]", value).items():
-                chars -= len(key) if isinstance(key, str) else 8  # pyright: ignore[reportUnnecessaryIsInstance]
-                todo.append(part)
-        elif isinstance(value, _ARRAYS):
-            todo.extend(cast("list[Any]", value)[:parts])
-        elif isinstance(value, str):
-            chars -= len(value)
-        parts -= 1
-        if parts < 0 or chars < 0:
-            return False
-    return True
+    steps = tuple([_step(write, now_ms) for write in batch.writes])
+    weight = _WRITE_BYTES * len(steps)
+    for step in steps:
+        for part in step.args:
+            if part.__class__ is tuple:
+                weight += sum([len(column) for column in part if column.__class__ is str])
+            elif part.__class__ is bytes:
+                weight += len(part)
+    return Steps(batch.fence, steps, weight)
 
 
 def _step(write: Write, now_ms: int) -> Step:
     match write:
         case Put(row=row):
             shape = shape_of(row)
+            if isinstance(row, CellRow):
+                return partial(_put_cell, shape.encode(row))
             return partial(_run, shape.put, shape.encode(row))
         case Drop(table=table, key=key):
             return partial(_drop, table, key)
@@ -177,13 +134,22 @@ def _run(statement: str, columns: Columns, hand: Hand) -> None:
     hand.run(statement, columns)
 
 
+def _put_cell(columns: Columns, hand: Hand) -> None:
+    # Nearly always one that is there and goes on: then its indexes are not touched.
+    if not hand.changes(CELL_AGAIN, columns_again(columns)):
+        hand.run(SHAPES["cells"].put, columns)
+
+
 def _check_fence(hand: Hand, fence: Fence) -> None:
+    if hand.fences.get(fence.session_id) == fence.token:
+        return
     held = hand.rows("SELECT fence FROM sessions WHERE id = ? AND owner IS NOT NULL", (fence.session_id,))
     if held != [(fence.token,)]:
         raise LeaseLost(
             f"session {fence.session_id!r} is not ours any more: its fence is not {fence.token}",
             hint="claim it again, and read it anew before going on",
         )
+    hand.fences[fence.session_id] = fence.token
 
 
 _OWNED_BY_SESSION: tuple[Table, ...] = (
@@ -205,6 +171,7 @@ _DROP_OWNED = tuple(f'DELETE FROM "{table}" WHERE session_id = ?' for table in _
 
 def _drop(table: Table, key: tuple[str | int, ...], hand: Hand) -> None:
     if table == "sessions":
+        hand.fences.clear()
         for statement in _DROP_OWNED:
             hand.run(statement, key)
     hand.run(_DROP[table], key)
@@ -221,9 +188,15 @@ def _intend(intent: Intent, columns: Columns, hand: Hand) -> None:
     hand.run("UPDATE calls SET attempts = attempts + 1, status = NULL, settled = NULL WHERE key = ?", (intent.key,))
 
 
+_SETTLE = "UPDATE calls SET status = ?, settled = ? WHERE key = ?"
+
+
 def _settle(settled: Settled, columns: Columns, hand: Hand) -> None:
+    pending = settled.status is CallStatus.APPROVAL_PENDING
+    if not pending and hand.changes(f"{_SETTLE} AND status IS NULL", (*columns, settled.key)):
+        return
     rules.settled(_outline(hand, settled.key), settled)
-    hand.run("UPDATE calls SET status = ?, settled = ? WHERE key = ?", (*columns, settled.key))
+    hand.run(_SETTLE, (*columns, settled.key))
 
 
 def _outline(hand: Hand, key: str) -> Entry | None:

@@ -111,6 +111,7 @@ class SqliteStore:
         if opened is None:
             return
         opened.watch.close(self._closed())
+        opened.writer.hand_over()
         # Whoever stops waiting for it does not stop it.
         await asyncio.shield(asyncio.to_thread(_close_threads, opened))
 

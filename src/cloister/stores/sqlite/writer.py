@@ -1,7 +1,9 @@
 """The writer: one thread, one connection, and as many batches in one commit as came while the last one was made.
 
-A job runs in a savepoint of its own: one that is refused is rolled back alone, and those beside it are committed. When
-the commit fails, nothing of the group was written and all of it fails. The event loop is woken once for each commit.
+The batches of a group are run one after the other, as if none would be refused. If one is, the group is rolled back and
+run again, each job in a savepoint of its own: then one that is refused is rolled back alone, and those beside it are
+committed. When the commit fails, nothing of the group was written and all of it fails. The event loop is woken once for
+each commit.
 """
 
 import asyncio
@@ -9,6 +11,7 @@ import logging
 import os
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
@@ -18,7 +21,7 @@ import apsw
 from cloister.core.errors import CloisterError, InvalidInput, StoreError, StoreUnavailable
 from cloister.stores.sqlite.link import Link
 from cloister.stores.sqlite.receipt import Receipt
-from cloister.stores.sqlite.steps import Hand
+from cloister.stores.sqlite.steps import Hand, Steps
 from cloister.stores.sqlite.trouble import damaged, trouble
 
 T = TypeVar("T")
@@ -51,9 +54,11 @@ class Writer:
         self._loop = loop
         self._tell = tell
         self._hand = Hand(link.raw)
-        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
+        # Put in this round of the event loop: they go over together, and wake the thread once.
+        self._coming: list[Job] = []
         # Taken from the queue already, but not for the group that was being gathered.
-        self._next: Job | None = None
+        self._next: deque[Job] = deque()
         self._is_last = False
         # That the group has appended so far.
         self._last_event = 0
@@ -63,11 +68,19 @@ class Writer:
     def put(self, run: Callable[[Hand], T], *, weight: int = 1000, alone: bool = False) -> Receipt[T]:
         """Its place in the order is that of this call."""
         receipt: Receipt[T] = Receipt(self._loop)
-        self._queue.put(Job(run, receipt, weight, alone))
+        self._coming.append(Job(run, receipt, weight, alone))
+        if len(self._coming) == 1:
+            self._loop.call_soon(self.hand_over)
         return receipt
 
+    def hand_over(self) -> None:
+        """What was put goes to the thread."""
+        jobs, self._coming = self._coming, []
+        if jobs:
+            self._queue.put(jobs)
+
     def close(self) -> None:
-        """Waits until all that was put is done, and the log is written back into the file."""
+        """Waits until all that was handed over is done, and the log is written back into the file."""
         self._queue.put(None)
         self._thread.join()
 
@@ -84,34 +97,44 @@ class Writer:
         self._hand.close()
 
     def _gather(self) -> list[Job] | None:
-        first = self._next
-        self._next = None
-        if first is None:
-            first = None if self._is_last else self._queue.get()
-        if first is None:
-            return None
-        group, weight = [first], first.weight
-        while not first.alone and weight < _MOST_BYTES and len(group) < _MOST_JOBS:
+        """What may go together, of all that has come; None when nothing will come any more."""
+        waiting = self._next
+        if not waiting and not self._is_last:
+            self._receive(self._queue.get())
+        while True:
             try:
-                job = self._queue.get_nowait()
+                self._receive(self._queue.get_nowait())
             except queue.Empty:
                 break
-            if job is None:
-                self._is_last = True
-                break
+        if not waiting:
+            return None
+        first = waiting.popleft()
+        group, weight = [first], first.weight
+        while waiting and not first.alone and weight < _MOST_BYTES and len(group) < _MOST_JOBS:
+            job = waiting[0]
             if job.alone or weight + job.weight > _MOST_BYTES:
-                self._next = job
                 break
-            group.append(job)
+            group.append(waiting.popleft())
             weight += job.weight
         return group
+
+    def _receive(self, jobs: list[Job] | None) -> None:
+        if jobs is None:
+            self._is_last = True
+        else:
+            self._next.extend(jobs)
 
     def _commit(self, group: list[Job]) -> list[Outcome]:
         hand = self._hand
         try:
             self._look_for_the_file()
-            hand.run("BEGIN IMMEDIATE")
-            outcomes = [self._one(job) for job in group]
+            hand.begin()
+            outcomes = self._together(group)
+            if outcomes is None:
+                self._last_event = 0
+                hand.run("ROLLBACK")
+                hand.begin()
+                outcomes = [self._one(job) for job in group]
             hand.run("COMMIT")
             return outcomes
         except apsw.Error as error:
@@ -122,10 +145,31 @@ class Writer:
         except StoreUnavailable as error:
             return self._all_fail(group, [StoreUnavailable(error.message, hint=error.hint) for _ in group])
 
+    def _together(self, group: list[Job]) -> list[Outcome] | None:
+        """None if one of them was refused, or could be for what it finds: then nobody knows what is left of it."""
+        if not all(isinstance(job.run, Steps) for job in group):
+            return None
+        hand, outcomes = self._hand, list[Outcome]()
+        for job in group:
+            hand.appended = []
+            try:
+                outcomes.append((job, job.run(hand), None))
+            except (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError):
+                return None
+            except apsw.Error:
+                raise
+            except Exception:  # noqa: BLE001 - it is run again by itself, and told there
+                return None
+            self._last_event = max(hand.appended, default=self._last_event)
+        return outcomes
+
     def _one(self, job: Job) -> Outcome:
         hand = self._hand
         hand.run("SAVEPOINT job")
         hand.appended = []
+        if not isinstance(job.run, Steps):
+            # It may be about who owns a session.
+            hand.fences.clear()
         try:
             value = job.run(hand)
         except CloisterError as refusal:
