@@ -3,7 +3,7 @@
 What is listed in `__all__` is the public API; everything else may change without notice.
 """
 
-from importlib.metadata import version as _version
+from typing import TYPE_CHECKING
 
 from cloister.app import Cloister, LanguageRuntime, RecoveredCell, RecoveryReport, run_sync
 from cloister.core.approval import Answer, Approval, ApprovalState, Decided, Decision
@@ -83,7 +83,18 @@ from cloister.sessions.secrets import SecretInfo
 from cloister.tools import CallContext, Tool, ToolError, ToolRegistry, tool
 from cloister.tools.sources import McpHttp, McpSource, McpStdio, OpenApi, OpenApiSource, read_mcp_servers
 
-__version__ = _version("cloister")
+if TYPE_CHECKING:
+    __version__: str
+
+
+def __getattr__(name: str) -> str:
+    # Looking for the package's metadata takes longer than most imports here, and few ask.
+    if name != "__version__":
+        raise AttributeError(f"module 'cloister' has no attribute {name!r}")
+    from importlib.metadata import version
+
+    return version("cloister")
+
 
 __all__ = [
     "Answer",

@@ -2,7 +2,6 @@
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeAlias, cast
 
 from cloister.core.errors import InvalidInput
@@ -70,7 +69,9 @@ def _made(name: str, options: Mapping[str, Any]) -> Plugin:
 def _factory(name: str) -> _Factory:
     if name in _SHIPPED:
         return _SHIPPED[name]
-    announced: dict[str, EntryPoint] = {point.name: point for point in entry_points(group=GROUP)}
+    from importlib.metadata import entry_points
+
+    announced = {point.name: point for point in entry_points(group=GROUP)}
     if name not in announced:
         known = sorted([*_SHIPPED, *announced])
         close = difflib.get_close_matches(name, known, n=1)
