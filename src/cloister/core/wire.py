@@ -58,7 +58,7 @@ def to_json(value: Any) -> Any:
                     out[name] = item
             elif name == _EXTRA:
                 # What is called as a field of ours is not taken for it.
-                out |= {key: part for key, part in to_json(item).items() if key not in names}
+                out |= {key: part for key, part in to_json(item).items() if key == _EXTRA or key not in names}
             elif isinstance(item, StrEnum):
                 out[name] = item.value
             elif not isinstance(item, bytes):
