@@ -26,6 +26,7 @@ class Shape:
 
 # A row's fields that are JSON.
 _JSON = frozenset({"blobs", "doc", "value"})
+_BOOLS = frozenset({"archived", "live"})
 # Not written by a put: see `MoveHead`.
 _KEPT = frozenset({("sessions", "head")})
 
@@ -43,7 +44,7 @@ def _plain_shape(kind: type[Any], table: Table) -> Shape:
     names = tuple(field.name for field in fields(kind))
     written = tuple(name for name in names if (table, name) not in _KEPT)
     json_at = [place for place, name in enumerate(names) if name in _JSON]
-    live_at = names.index("live") if "live" in names else None
+    bools_at = [place for place, name in enumerate(names) if name in _BOOLS]
 
     def encode(row: Any) -> Columns:
         return tuple([dumps(getattr(row, name)) if name in _JSON else getattr(row, name) for name in written])
@@ -52,8 +53,8 @@ def _plain_shape(kind: type[Any], table: Table) -> Shape:
         parts = list(columns)
         for place in json_at:
             parts[place] = loads(parts[place])
-        if live_at is not None:
-            parts[live_at] = bool(parts[live_at])
+        for place in bools_at:
+            parts[place] = bool(parts[place])
         return kind(*parts)
 
     return Shape(table, ", ".join(names), _put_statement(table, written), encode, decode)
