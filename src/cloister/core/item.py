@@ -62,6 +62,8 @@ class ToolCall:
     namespace: str | None = None
     # The call at the gate; None before it came there.
     call_id: str | None = None
+    # The cell that it is a call of.
+    cell_id: str | None = None
     # What the model named it.
     model_call_id: str | None = None
     arguments: Any = None

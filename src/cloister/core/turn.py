@@ -45,7 +45,7 @@ class TurnBudget:
     iterations: int = 50
     # Of all requests together, those in and those out.
     tokens: int | None = None
-    # Without the time that it waits for people.
+    # From the moment that it was started.
     wall_ms: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
