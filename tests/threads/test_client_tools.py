@@ -27,8 +27,9 @@ PAY = DynamicToolSpec(
     },
 )
 CALL = """
+from shop import pay
 try:
-    said = await shop.pay(order='A7')
+    said = await pay(order='A7')
 except Exception as error:
     said = str(error)
 said

@@ -32,8 +32,14 @@ async def test_turn_is_told_event_by_event_and_its_detail_is_made_of_them_alone(
     async with cloister:
         threads = cloister.threads
         thread = await threads.create(ThreadParams(title="Straße", labels={"env": "prod"}), tenant="acme")
-        turn_id = await say(threads, thread.id, "hello")
-        seen = await follow(threads, thread.id, ends(turn_id))
+        async with asyncio.timeout(PATIENCE_S), threads.events(thread_id=thread.id) as events:
+            # From here on it hears what happens as it happens.
+            seen = [await anext(events)]
+            turn_id = await say(threads, thread.id, "hello")
+            async for envelope in events:
+                seen.append(envelope)
+                if ends(turn_id)(envelope):
+                    break
         durable = [one for one in seen if one.seq is not None]
         assert [one.event for one in durable] == [
             "thread.started",

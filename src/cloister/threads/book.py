@@ -25,6 +25,7 @@ from cloister.core.errors import (
     TurnNotFound,
 )
 from cloister.core.item import ContextCompaction, Item, ItemKind, UserMessage
+from cloister.core.strand import Strand
 from cloister.core.thread import Thread, parse_patch
 from cloister.core.turn import LOCAL, Receipt, Status, SteerParams, SteerReceipt, Turn, TurnParams, TurnUsage
 from cloister.core.wire import keep_json, to_json
@@ -71,7 +72,11 @@ class Book:
         tools: ClientTools,
         driver_of: Callable[[Thread], Driver],
         on_idle: Callable[["Book"], None],
+        flush: Callable[[], Awaitable[None]],
+        strand_of: Callable[[str, str], Strand | None],
     ) -> None:
+        self._strand_of = strand_of
+        self._flush = flush
         self.thread = thread
         self.session = session
         self.pen = pen
@@ -101,12 +106,6 @@ class Book:
                 turn = turn_of(row)
                 self._live[turn.id] = _Live(turn, row.doc["digest"], Machine(turn.status))
         self._line.waiting = list(await self._store.inputs(self.thread.id, state="queued"))
-
-    def offer_tools(self) -> None:
-        """The tools of turns in progress, for cells that go on before their turn does."""
-        for live in self._live.values():
-            if live.turn.status is Status.IN_PROGRESS:
-                self._tools.offer(live.turn.id, self._specs(live.turn))
 
     def resume(self) -> None:
         """Go on with what another process has left in the middle."""
@@ -161,11 +160,10 @@ class Book:
             )
             live = _Live(turn, digest, Machine())
             at_once = not self._live
-            if at_once:
-                self._tools.offer(turn.id, self._specs(turn))
             self._live[turn.id] = live
             try:
                 if at_once:
+                    await self._offer(turn)
                     await self._write_start(live)
                 else:
                     await self.pen.write(*self.pen.turn("turn.queued", turn, digest))
@@ -180,6 +178,21 @@ class Book:
                 # The one before it may have ended meanwhile.
                 self._start_next()
             return live.turn
+
+    async def _offer(self, turn: Turn) -> None:
+        """Have the client's tools among those of the session before anything of the turn runs."""
+        specs = self._specs(turn)
+        if not specs:
+            return
+        for spec in specs:
+            known = self.session.tools.get(spec.full_name)
+            if known is not None and getattr(known, "source", None) is not self._tools:
+                raise InvalidInput(
+                    f"session {self.session.id!r} has a tool {spec.full_name!r} of its own",
+                    hint="give the client's tool another name, or a namespace",
+                )
+        self._tools.offer(turn.id, specs)
+        await self.session.refresh(self._tools.name)
 
     def _environment(self, environment_id: str | None) -> str:
         known = {LOCAL, *(one.environment_id for one in self.thread.environments)}
@@ -224,7 +237,7 @@ class Book:
 
     async def _begin_queued(self, live: _Live) -> None:
         try:
-            self._tools.offer(live.turn.id, self._specs(live.turn))
+            await self._offer(live.turn)
             await self._write_start(live)
         except CloisterError as error:
             if live.machine.status is Status.QUEUED or not isinstance(error, (LeaseLost, SessionClosed)):
@@ -269,6 +282,7 @@ class Book:
             self._store,
             self._streams,
             self._line,
+            self._flush,
             resumed=resumed,
         )
         await opened.load()
@@ -394,6 +408,8 @@ class Book:
                 await self._tools.turn_ended(live.turn.id)
                 if move is not Move.COMPLETE:
                     await self._stop_cells(live.turn.id)
+                # What its cells have told comes before its end.
+                await self._flush()
                 await self._write_end(live, end)
                 break
             except StoreUnavailable as error:
@@ -410,13 +426,20 @@ class Book:
         self._start_next()
 
     async def _stop_cells(self, turn_id: str) -> None:
-        for row in await self._store.cells(self.session.id, live=True):
-            if row.turn_id == turn_id and not self.session.closed:
-                try:
-                    await self.session.terminate(row.id)
-                except (CellNotFound, InvalidInput):
-                    # It ended, and somebody has read so.
-                    continue
+        # Those of programs are known here before they are written down, calls that wait for a person by their rows.
+        mine = [one.id for one in await self.session.cells() if self._is_of(one.id, turn_id)]
+        rows = await self._store.cells(self.session.id, live=True)
+        mine += [row.id for row in rows if row.turn_id == turn_id and row.id not in mine]
+        for cell_id in mine:
+            try:
+                await self.session.terminate(cell_id)
+            except (CellNotFound, InvalidInput):
+                # It ended, and somebody has read so.
+                continue
+
+    def _is_of(self, cell_id: str, turn_id: str) -> bool:
+        strand = self._strand_of(self.session.id, cell_id)
+        return strand is not None and strand.turn_id == turn_id
 
     async def _write_end(self, live: _Live, end: TurnEnd) -> None:
         answers = await self._store.answers(live.turn.id)

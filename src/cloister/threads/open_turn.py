@@ -5,7 +5,7 @@ Everything that is written here is safe when the call returns. What was written 
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from cloister.core.content import text_content
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.dynamic import DynamicToolSpec
 from cloister.core.envelope import Envelope
-from cloister.core.item import KIND_OF, ContextCompaction, Detail, Item, Notification, UserMessage
+from cloister.core.item import KIND_OF, CellRun, ContextCompaction, Detail, Item, Notification, ToolCall, UserMessage
 from cloister.core.run import RunResult
 from cloister.core.strand import Strand
 from cloister.core.thread import Thread
@@ -72,6 +72,7 @@ class OpenTurn:
         store: Store,
         streams: Streams,
         line: Line,
+        flush_events: Callable[[], Awaitable[None]],
         *,
         resumed: bool,
     ) -> None:
@@ -86,6 +87,7 @@ class OpenTurn:
         self._store = store
         self._streams = streams
         self._line = line
+        self._flush_events = flush_events
         self._items: dict[str, Item] = {}
         self._answers: list[SettledAnswer] = []
         self._deltas: dict[str, list[str]] = {}
@@ -169,6 +171,9 @@ class OpenTurn:
     async def end(self, item: Item, status: Status = Status.COMPLETED, detail: Detail | None = None) -> Item:
         """An item that has ended, written down."""
         self.flush()
+        if isinstance(item.detail, (CellRun, ToolCall)):
+            # What the cell or the call has told comes before the end of what it was for.
+            await self._flush_events()
         ended = replace(item, status=status, ended_at=self._pen.now(), detail=detail or item.detail)
         await self._keep((ended,))
         return ended

@@ -365,6 +365,8 @@ class Threads:
             tools,
             self._driver_of,
             self._idle,
+            self._events.flush,
+            self._events.strand,
         )
         await book.load()
         self._books[thread_id] = book
@@ -378,7 +380,11 @@ class Threads:
         if session is None:
             session = await self._host.open_for_thread(session_id, tenant, tools)
             self._own[session_id] = None
-        if not any(one.source is tools for one in session.own_overlays):
+        known = [one.source for one in session.own_overlays if isinstance(one.source, ClientTools)]
+        if known != [tools]:
+            if known:
+                # A fork has come with those of the session that it was made of.
+                await session.remove_source(ClientTools.name)
             await session.add_source(tools)
         return session
 
