@@ -19,8 +19,11 @@ PATIENCE_S = 30.0
 class Plain:
     """A driver that is a function."""
 
-    def __init__(self, run: Callable[[OpenTurn], Awaitable[TurnEnd]]) -> None:
-        self.run = run
+    def __init__(self, work: Callable[[OpenTurn], Awaitable[TurnEnd]]) -> None:
+        self._work = work
+
+    async def run(self, turn: OpenTurn) -> TurnEnd:
+        return await self._work(turn)
 
 
 async def echo(turn: OpenTurn) -> TurnEnd:

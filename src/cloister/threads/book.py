@@ -7,7 +7,7 @@ to write. Idle threads have no book.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,15 +27,15 @@ from cloister.core.errors import (
 from cloister.core.item import ContextCompaction, Item, ItemKind, UserMessage
 from cloister.core.strand import Strand
 from cloister.core.thread import Thread, parse_patch
-from cloister.core.turn import LOCAL, Receipt, Status, SteerParams, SteerReceipt, Turn, TurnParams, TurnUsage
+from cloister.core.turn import LOCAL, Status, SteerParams, SteerReceipt, Turn, TurnParams, TurnUsage
 from cloister.core.wire import keep_json, to_json
 from cloister.ports.clock import Clock
-from cloister.ports.rows import InputRow, Put, Write
 from cloister.ports.store import Store
 from cloister.sessions.session import Session
 from cloister.threads.client_tools import ClientTools
 from cloister.threads.driver import Driver, TurnEnd
-from cloister.threads.open_turn import BudgetSpent, Line, OpenTurn
+from cloister.threads.inputs import Line
+from cloister.threads.open_turn import BudgetSpent, OpenTurn
 from cloister.threads.pen import Pen
 from cloister.threads.rows import first_item_of, item_of, turn_of
 from cloister.threads.state import Machine, Move
@@ -44,8 +44,6 @@ from cloister.threads.streams import Streams
 log = logging.getLogger("cloister.threads")
 # Turns of one thread that have not ended.
 MAX_TURNS = 32
-# What is in line for the next request.
-MAX_INPUTS = 256
 _INTERRUPTED = ErrorObject("INTERRUPTED", "the turn was interrupted")
 _AGAIN_SECONDS = 1.0
 
@@ -87,7 +85,7 @@ class Book:
         self._driver_of = driver_of
         self._on_idle = on_idle
         self._live: dict[str, _Live] = {}
-        self._line = Line([], asyncio.Event())
+        self._line = Line(pen, store)
         self._last_number = 0
         self._closing = False
         # One operation key makes one turn, and one id of a client's one input, although the store is asked in between.
@@ -105,7 +103,7 @@ class Book:
             if row.live:
                 turn = turn_of(row)
                 self._live[turn.id] = _Live(turn, row.doc["digest"], Machine(turn.status))
-        self._line.waiting = list(await self._store.inputs(self.thread.id, state="queued"))
+        await self._line.load()
 
     def resume(self) -> None:
         """Go on with what another process has left in the middle."""
@@ -314,64 +312,21 @@ class Book:
     # -- in the middle -----------------------------------------------------------------------------------------------
 
     async def steer(self, turn_id: str, params: SteerParams) -> SteerReceipt:
-        return await self._say(turn_id, "steer", params.input, params.id)
+        async with self._one_at_a_time:
+            return await self._line.say(
+                "steer", params.input, params.id, turn_id, is_over=lambda: self._is_over(turn_id)
+            )
+
+    def _is_over(self, turn_id: str) -> bool:
+        live = self._live.get(turn_id)
+        return live is None or live.machine.status.is_final
 
     async def notify(self, content: object, client_id: str | None = None, **more: Any) -> SteerReceipt:
         """Something that nobody said, such as the end of a background cell: for the next request of this thread,
         whichever turn makes it."""
         said = SteerParams(content, client_id)
-        return await self._say(None, "notification", said.input, said.id, **more)
-
-    async def _say(
-        self, turn_id: str | None, kind: str, content: Sequence[Mapping[str, Any]], client_id: str | None, **more: Any
-    ) -> SteerReceipt:
         async with self._one_at_a_time:
-            if client_id is not None:
-                known = await self._store.inputs(self.thread.id, client_id=client_id, limit=1)
-                if known:
-                    return _receipt(known[0])
-            live = None if turn_id is None else self._live.get(turn_id)
-            doc = {"kind": kind, "content": [dict(part) for part in content], **more}
-            row = InputRow(
-                self.pen.new_id("inp_"),
-                self.pen.session_id,
-                self.thread.id,
-                "queued",
-                round(self.pen.now().timestamp() * 1000),
-                turn_id,
-                client_id,
-                doc,
-            )
-            if turn_id is not None and (live is None or live.machine.status.is_final):
-                found = await self._store.turn(turn_id)
-                if found is None or found.thread_id != self.thread.id:
-                    raise TurnNotFound(f"thread {self.thread.id!r} has no turn {turn_id!r}")
-                dropped = replace(row, state="dropped")
-                await self.pen.write(Put(dropped), self._told("turn.steer_dropped", dropped))
-                return _receipt(dropped)
-            if len(self._line.waiting) >= MAX_INPUTS:
-                raise QueueFull(f"{MAX_INPUTS} inputs wait for the next request of thread {self.thread.id!r} already")
-            # In line before it is written: a turn that ends meanwhile drops it.
-            self._line.waiting.append(row)
-            try:
-                await self.pen.write(Put(row), self._told("turn.steered", row))
-            except BaseException:
-                self._line.waiting = [one for one in self._line.waiting if one.id != row.id]
-                raise
-            self._line.came.set()
-        return _receipt(await self._input(row))
-
-    async def _input(self, row: InputRow) -> InputRow:
-        if any(one.id == row.id for one in self._line.waiting):
-            return row
-        rows = await self._store.inputs(self.thread.id)
-        return next((one for one in rows if one.id == row.id), row)
-
-    def _told(self, kind: str, row: InputRow) -> Write:
-        payload: dict[str, Any] = {"input_id": row.id, "input": row.doc["content"], "receipt": row.state}
-        if row.client_id is not None:
-            payload["id"] = row.client_id
-        return self.pen.event(kind, payload, row.turn_id)
+            return await self._line.say("notification", said.input, said.id, None, **more)
 
     async def interrupt(self, turn_id: str) -> Turn:
         """End a turn, for sure: returns when its cells have stopped and its end is written down. One that has ended
@@ -454,19 +409,15 @@ class Book:
             finished=end.finished,
             answer=end.answer,
         )
-        mine = [row for row in self._line.waiting if row.turn_id == turn.id]
-        self._line.waiting = [row for row in self._line.waiting if row.turn_id != turn.id]
-        writes: list[Write] = []
-        for row in mine:
-            dropped = replace(row, state="dropped")
-            writes += [Put(dropped), self._told("turn.steer_dropped", dropped)]
+        mine = self._line.take(lambda row: row.turn_id == turn.id)
+        writes = [write for row in mine for write in self._line.dropped(row)]
         if turn.status is not Status.COMPLETED:
             for item in await self._unfinished(turn.id):
                 writes += self.pen.item(replace(item, status=turn.status, ended_at=now))
         try:
             await self.pen.write(*writes, *self.pen.turn("turn.completed", turn, live.digest))
         except BaseException:
-            self._line.waiting = [*mine, *self._line.waiting]
+            self._line.give_back(mine)
             raise
         live.turn = turn
 
@@ -504,7 +455,3 @@ class Book:
         )
         await self.pen.write(*self.pen.item(item))
         return item
-
-
-def _receipt(row: InputRow) -> SteerReceipt:
-    return SteerReceipt(row.turn_id or "", row.id, Receipt(row.state), row.client_id)

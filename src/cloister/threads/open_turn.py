@@ -23,6 +23,7 @@ from cloister.core.wire import keep_json, to_json
 from cloister.ports.rows import AnswerRow, InputRow, Put, Write
 from cloister.ports.store import Store
 from cloister.sessions.session import Session
+from cloister.threads.inputs import Line
 from cloister.threads.pen import Pen
 from cloister.threads.rows import first_item_of, item_of
 from cloister.threads.streams import Streams
@@ -48,15 +49,6 @@ class SettledAnswer:
     request_digest: str
     answer: Mapping[str, Any]
     usage: TurnUsage
-
-
-@dataclass(slots=True, eq=False)
-class Line:
-    """Words in line for the next request of a thread, in their order."""
-
-    waiting: list[InputRow]
-    # Set when there is something new in it.
-    came: asyncio.Event
 
 
 class OpenTurn:
@@ -222,12 +214,11 @@ class OpenTurn:
 
     async def take_inputs(self) -> list[Item]:
         """What has come since the last request, as items, delivered with this: for right before the next one."""
-        mine = [row for row in self._line.waiting if row.turn_id in (None, self.turn.id)]
+        # From here on they are not dropped when the turn ends, unless this fails.
+        mine = self._line.take(lambda row: row.turn_id in (None, self.turn.id))
         self._line.came.clear()
         if not mine:
             return []
-        # From here on it is not dropped when the turn ends, unless this fails.
-        self._line.waiting = [row for row in self._line.waiting if row not in mine]
         items: list[Item] = []
         writes: list[Write] = []
         for row in mine:
@@ -237,7 +228,7 @@ class OpenTurn:
         try:
             await self._keep(items, *writes)
         except BaseException:
-            self._line.waiting = [*mine, *self._line.waiting]
+            self._line.give_back(mine)
             raise
         return items
 

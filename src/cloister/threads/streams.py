@@ -119,10 +119,11 @@ class Streams:
                     for whose in ((row.thread_id, None), (None, row.session_id)):
                         for one in self._followers.get(whose, ()):
                             one.push(row)
-                if rows:
-                    self._last = rows[-1].seq
-                    self._release()
-                else:
+                    self._last = row.seq
+                    if self._early:
+                        # Right behind what it builds on, and before what came later.
+                        self._release()
+                if not rows:
                     await self.store.wait_for_events(self._last, _LONG_MS)
         except CloisterError as error:
             # Whoever follows is told, and may come again.
