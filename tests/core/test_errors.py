@@ -25,7 +25,6 @@ TREE: dict[str, tuple[str | None, str]] = {
     "SnapshotCapabilityMismatch": ("SNAPSHOT_CAPABILITY_MISMATCH", "SnapshotError"),
     "ThreadNotFound": ("THREAD_NOT_FOUND", "CloisterError"),
     "TurnNotFound": ("TURN_NOT_FOUND", "CloisterError"),
-    "TurnEnded": ("TURN_ENDED", "CloisterError"),
     "ToolCallNotFound": ("TOOL_CALL_NOT_FOUND", "CloisterError"),
     "OperationConflict": ("OPERATION_CONFLICT", "CloisterError"),
     "CellNotFound": ("CELL_NOT_FOUND", "CloisterError"),

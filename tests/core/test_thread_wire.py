@@ -192,6 +192,8 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: from_json(ThreadParams, {"driver": "shell"}), "driver"),
     (lambda: from_json(ThreadParams, {"session_id": "a/b"}), "session id"),
     (lambda: from_json(ThreadParams, {"labels": {"a": "b" * 257}}), "label"),
+    (lambda: from_json(ThreadParams, {"labels": {"a": "b\x1e"}}), "printed"),
+    (lambda: from_json(ThreadParams, {"title": "a\x00"}), "NUL"),
     (lambda: from_json(ThreadParams, {"environments": [{}, {}]}), "twice"),
     (lambda: from_json(DynamicToolCallResult, {"success": True, "content": [{"type": "x"}]}), r"content\[0\]"),
     (lambda: from_json(DynamicToolCallResult, {}), "success"),

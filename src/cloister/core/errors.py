@@ -12,7 +12,6 @@
     ├── SessionClosed                   SESSION_CLOSED
     ├── ThreadNotFound                  THREAD_NOT_FOUND: never was, or is another tenant's
     ├── TurnNotFound                    TURN_NOT_FOUND: never was, or is another thread's
-    ├── TurnEnded                       TURN_ENDED: it cannot be steered or interrupted any more
     ├── ToolCallNotFound                TOOL_CALL_NOT_FOUND: never was, was answered, or is over
     ├── OperationConflict               OPERATION_CONFLICT: this operation_key came with something else before
     ├── CellNotFound                    CELL_NOT_FOUND: never was, was read to its end, or is another session's
@@ -117,10 +116,6 @@ class ThreadNotFound(CloisterError, LookupError):
 
 class TurnNotFound(CloisterError, LookupError):
     code = "TURN_NOT_FOUND"
-
-
-class TurnEnded(CloisterError):
-    code = "TURN_ENDED"
 
 
 class ToolCallNotFound(CloisterError, LookupError):

@@ -33,8 +33,8 @@ class DriverKind(StrEnum):
 
 
 def check_title(title: object) -> str | None:
-    if title is not None and (not isinstance(title, str) or len(title) > MAX_TITLE):
-        raise InvalidInput(f"title must be a text of up to {MAX_TITLE} characters, or null")
+    if title is not None and (not isinstance(title, str) or len(title) > MAX_TITLE or "\x00" in title):
+        raise InvalidInput(f"title must be a text of up to {MAX_TITLE} characters without NUL, or null")
     return title
 
 
@@ -52,6 +52,8 @@ def check_labels(labels: object) -> Mapping[str, str]:
             or max(len(name), len(value)) > MAX_LABEL
         ):
             raise InvalidInput(f"the label {name!r:.80} must be a text of up to {MAX_LABEL} characters, and named")
+        if not (name + value).isprintable():
+            raise InvalidInput(f"the label {name!r:.80} has characters in it that cannot be printed")
     return cast("Mapping[str, str]", given)
 
 

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from cloister.core.diagnostic import ErrorObject
@@ -313,9 +314,8 @@ class Book:
 
     async def steer(self, turn_id: str, params: SteerParams) -> SteerReceipt:
         async with self._one_at_a_time:
-            return await self._line.say(
-                "steer", params.input, params.id, turn_id, is_over=lambda: self._is_over(turn_id)
-            )
+            is_over = partial(self._is_over, turn_id)
+            return await self._line.say("steer", params.input, params.id, turn_id, is_over=is_over)
 
     def _is_over(self, turn_id: str) -> bool:
         live = self._live.get(turn_id)
