@@ -122,9 +122,7 @@ _LONG = frozenset({(ThreadRow, "search"), (ThreadRow, "labels")})
 
 def _columns(kind: type[Any], of: type[Any]) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[_Column, ...]]:
     """What says the values of all fields of that type, and what they are."""
-    found = [
-        field for field in fields(kind) if field.type in (of, of | None) and (kind, field.name) not in _LONG
-    ]
+    found = [field for field in fields(kind) if field.type in (of, of | None) and (kind, field.name) not in _LONG]
     columns = tuple((f"{kind.__name__}.{field.name}", field.type == of | None) for field in found)
     if len(found) < 2:
         names = [field.name for field in found]

@@ -63,15 +63,15 @@ def _plain_shape(kind: type[Any], table: Table) -> Shape:
 # -- cells: written again with each wait, which changes nothing that they are found by --------------------------------
 
 CELL_AGAIN = (
-    "UPDATE cells SET state = ?, ended_ms = ?, doc = ?, image = ? "
+    "UPDATE cells SET state = ?, ended_ms = ?, doc = ?, image = ?, thread_id = ?, turn_id = ?, item_id = ? "
     "WHERE id = ? AND session_id = ? AND number = ? AND live = ? AND created_ms = ?"
 )
 
 
 def columns_again(columns: Columns) -> Columns:
     """Those of a row, as `CELL_AGAIN` wants them."""
-    cell_id, session_id, number, state, live, created_ms, ended_ms, doc, image = columns
-    return (state, ended_ms, doc, image, cell_id, session_id, number, live, created_ms)
+    cell_id, session_id, number, state, live, created_ms, ended_ms, doc, image, *within = columns
+    return (state, ended_ms, doc, image, *within, cell_id, session_id, number, live, created_ms)
 
 
 # -- calls: an intent is flat in its table, a settlement is one text --------------------------------------------------
