@@ -24,6 +24,8 @@ from cloister.core.cell import (
 from cloister.core.codes import Code, RunStatus
 from cloister.core.diagnostic import Diagnostic, ErrorObject, Severity, Span
 from cloister.core.durability import Durability
+from cloister.core.dynamic import DynamicToolCallParams, DynamicToolCallResult, DynamicToolSpec
+from cloister.core.envelope import Envelope
 from cloister.core.errors import (
     ApprovalClosed,
     ApprovalNotFound,
@@ -43,6 +45,7 @@ from cloister.core.errors import (
     InvalidSessionId,
     InvalidToolName,
     LeaseLost,
+    OperationConflict,
     QueueFull,
     QuotaExceeded,
     SecretsLocked,
@@ -59,15 +62,21 @@ from cloister.core.errors import (
     StoreError,
     StoreUnavailable,
     StoreUnusable,
+    ThreadNotFound,
+    ToolCallNotFound,
+    TurnNotFound,
 )
 from cloister.core.event import Event, EventRetention
 from cloister.core.file import FileEntry, FileInfo, FileLimits, FileMatch, InitialFile, Mount
 from cloister.core.history import PastCall, PastCell, PastSnapshot
+from cloister.core.item import Item
 from cloister.core.language import Language
 from cloister.core.limits import CapabilityLimits, SessionLimits
 from cloister.core.replay import Divergence, DivergenceKind, ReplayReport
 from cloister.core.run import Metrics, RunRequest, RunResult
 from cloister.core.session import SessionMeta
+from cloister.core.thread import Thread, ThreadDetail, ThreadParams
+from cloister.core.turn import SteerParams, SteerReceipt, Turn, TurnBudget, TurnParams, TurnUsage
 from cloister.gate.hooks import Deny, Hook, HookedCall, Note, Replace
 from cloister.gate.policy import DenyRule
 from cloister.ports.engine import TypeCheck
@@ -80,6 +89,7 @@ from cloister.sessions.overlay import Overlay
 from cloister.sessions.plugins import Contribution, Notes, Plugin, PluginContext, PluginInfo, Web
 from cloister.sessions.prompt import Preamble, PromptPart
 from cloister.sessions.secrets import SecretInfo
+from cloister.threads import Driver, OpenTurn, ThreadList, Threads, TurnEnd
 from cloister.tools import CallContext, Tool, ToolError, ToolRegistry, tool
 from cloister.tools.sources import McpHttp, McpSource, McpStdio, OpenApi, OpenApiSource, read_mcp_servers
 
@@ -128,8 +138,13 @@ __all__ = [
     "Diagnostic",
     "Divergence",
     "DivergenceKind",
+    "Driver",
     "Durability",
+    "DynamicToolCallParams",
+    "DynamicToolCallResult",
+    "DynamicToolSpec",
     "EngineUnavailable",
+    "Envelope",
     "ErrorObject",
     "Event",
     "EventRetention",
@@ -151,6 +166,7 @@ __all__ = [
     "InvalidLimits",
     "InvalidSessionId",
     "InvalidToolName",
+    "Item",
     "Language",
     "LanguageRuntime",
     "LeaseLost",
@@ -165,6 +181,8 @@ __all__ = [
     "Observation",
     "OpenApi",
     "OpenApiSource",
+    "OpenTurn",
+    "OperationConflict",
     "Overlay",
     "PastCall",
     "PastCell",
@@ -204,15 +222,30 @@ __all__ = [
     "SourceInfo",
     "SourceUnavailable",
     "Span",
+    "SteerParams",
+    "SteerReceipt",
     "StoreConflict",
     "StoreError",
     "StoreUnavailable",
     "StoreUnusable",
     "Terminated",
+    "Thread",
+    "ThreadDetail",
+    "ThreadList",
+    "ThreadNotFound",
+    "ThreadParams",
+    "Threads",
     "Tool",
+    "ToolCallNotFound",
     "ToolError",
     "ToolRegistry",
     "ToolSource",
+    "Turn",
+    "TurnBudget",
+    "TurnEnd",
+    "TurnNotFound",
+    "TurnParams",
+    "TurnUsage",
     "TypeCheck",
     "WaitingForApproval",
     "Web",

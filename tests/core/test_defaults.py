@@ -78,7 +78,7 @@ def test_session_meta_has_the_defaults_of_the_contract() -> None:
 @pytest.mark.parametrize(
     ("kind", "names"),
     [
-        (SessionMeta, "id title created_at last_used_at language limits snapshot_version labels"),
+        (SessionMeta, "id title created_at last_used_at language limits snapshot_version labels tenant"),
         (
             Capability,
             "namespace name description input_schema output_schema side_effect limits approval_policy idempotent "

@@ -9,11 +9,13 @@ from typing import Any
 from cloister.app import options as given
 from cloister.app.address import make_store
 from cloister.app.approving import Approving
+from cloister.app.conversing import Conversing
 from cloister.app.engines import EngineRoom, engine_version
 from cloister.app.granting import Granting, Share, plugin_states
 from cloister.app.keys import Keys
 from cloister.app.letterbox import Letterbox
-from cloister.app.recovery import RecoveredCell, Recovery, RecoveryReport
+from cloister.app.recovering import Recovering
+from cloister.app.recovery import Recovery
 from cloister.app.runtime import LanguageRuntime
 from cloister.app.stored import Stored
 from cloister.app.terms import Terms
@@ -24,7 +26,6 @@ from cloister.core.approval import Approver
 from cloister.core.cell import CellLimits
 from cloister.core.durability import Durability
 from cloister.core.errors import (
-    CellNotFound,
     CloisterError,
     InvalidInput,
     SessionExists,
@@ -63,7 +64,7 @@ from cloister.stores.memory import MemoryJournal
 from cloister.tools.registry import ToolRegistry
 
 
-class Cloister(Approving, Stored):
+class Cloister(Approving, Stored, Conversing, Recovering):
     """A runtime in this process. Use it as `async with Cloister(...) as cloister`.
 
     tools, sources, plugins: given to every session, besides its own; a source is a `ToolSource`, or an `Overlay` around
@@ -169,8 +170,9 @@ class Cloister(Approving, Stored):
             if self._ledger is not None and self._recovery is not None:
                 self._events.last = await self._ledger.store.last_event()
                 await self._recovery.run()
-                letterbox = Letterbox(self._ledger.store, self._desk, self._clock)
-                self._upkeep = Upkeep(self._ledger, self._recovery, letterbox, self._retention, self._clock)
+                await self._open_threads()
+                letterbox, also = Letterbox(self._ledger.store, self._desk, self._clock), self.threads.resume
+                self._upkeep = Upkeep(self._ledger, self._recovery, letterbox, self._retention, self._clock, also)
                 self._upkeep.start()
         except BaseException:
             await self.__aexit__()
@@ -181,6 +183,7 @@ class Cloister(Approving, Stored):
         self._left = True
         if self._upkeep is not None:
             await self._upkeep.close()
+        await self._close_threads()
         try:
             await self._supervisor.shut_down()
             if self._ledger is not None:
@@ -213,6 +216,7 @@ class Cloister(Approving, Stored):
         type_check: str | TypeCheck | None = None,
         title: str | None = None,
         labels: Mapping[str, str] | None = None,
+        tenant: str = "",
         approvals: Mapping[str, object] | None = None,
         deny: Iterable[object] = (),
         hooks: Sequence[object] = (),
@@ -248,6 +252,7 @@ class Cloister(Approving, Stored):
             limits=given.check_limits(limits) or self._limits,
             type_check=self._type_check if type_check is None else given.parse_type_check(type_check),
             title=title,
+            tenant=tenant,
             labels=dict(labels or {}),
             durability=level or self._durability,
             files=initial,
@@ -382,17 +387,6 @@ class Cloister(Approving, Stored):
             raise SessionExists(f"there is a session {checked!r} already: close it, or choose another id")
         return checked
 
-    async def recovery_report(self) -> RecoveryReport:
-        """What this host has found in the store, when it opened and since then, and what became of it."""
-        return self._recovery.report if self._recovery is not None else RecoveryReport()
-
-    async def abandon(self, held: str) -> list[RecoveredCell]:
-        """Give up what `recovery_report()` says is held: the cells of that session, or the cell of that id. They fail
-        and say why, and the session can be opened. Raises `CellNotFound` if nothing of that id is held."""
-        if self._recovery is None:
-            raise CellNotFound(f"no session or cell {held!r} is held here: there is no store")
-        return await self._recovery.abandon(held)
-
     def events(self, *, since: int | None = None) -> EventTail | EventStream:
         """What happens in all sessions from now on: `async for event in cloister.events()`. With a store that is what
         all its hosts write down; with `since`, what happened after the event of that number comes first."""
@@ -447,6 +441,7 @@ class Cloister(Approving, Stored):
             limits=origin.limits,
             type_check=self._type_check,
             title=origin.title,
+            tenant=parent.tenant,
             labels=origin.labels,
             durability=level,
         )

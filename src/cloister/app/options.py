@@ -98,6 +98,7 @@ def options_of(row: SessionRow, limits: SessionLimits | None) -> SessionOptions:
         limits=from_json(SessionLimits, doc["limits"]).narrowed_by(limits),
         type_check=TypeCheck(doc["type_check"]),
         title=doc["title"],
+        tenant=row.tenant,
         labels=doc["labels"],
         durability=Durability(doc["durability"]),
     )

@@ -94,4 +94,5 @@ def _meta(row: SessionRow) -> SessionMeta:
         limits=from_json(SessionLimits, doc["limits"]),
         title=doc["title"],
         labels=doc["labels"],
+        tenant=row.tenant,
     )

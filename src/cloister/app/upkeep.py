@@ -23,9 +23,18 @@ _MOMENT_MS = 100
 
 
 class Upkeep:
+    """`also`: what others have left besides."""
+
     def __init__(
-        self, ledger: Ledger, recovery: Recovery, letterbox: Letterbox, retention: EventRetention, clock: Clock
+        self,
+        ledger: Ledger,
+        recovery: Recovery,
+        letterbox: Letterbox,
+        retention: EventRetention,
+        clock: Clock,
+        also: Callable[[], Awaitable[object]],
     ) -> None:
+        self._also = also
         self._ledger = ledger
         self._recovery = recovery
         self._letterbox = letterbox
@@ -36,7 +45,7 @@ class Upkeep:
     def start(self) -> None:
         loop = asyncio.get_running_loop()
         rounds = (
-            ("taking over what others have left", self._ledger.lease_ms / _LOOKS, self._recovery.look),
+            ("taking over what others have left", self._ledger.lease_ms / _LOOKS, self._look),
             ("taking the answers of others", _MOMENT_MS, self._letterbox.look),
             ("keeping the store small", self._retention.every_ms, self._tidy),
         )
@@ -47,6 +56,10 @@ class Upkeep:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+
+    async def _look(self) -> None:
+        await self._recovery.look()
+        await self._also()
 
     async def _tidy(self) -> None:
         keep, store = self._retention, self._ledger.store

@@ -16,6 +16,7 @@ from cloister.core.cell import CellInfo, CellState
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import CellBusy
 from cloister.core.run import RunResult
+from cloister.core.strand import Strand
 from cloister.core.value import Json
 from cloister.ports.clock import moment
 
@@ -46,6 +47,7 @@ class Life:
         "run",
         "saved",
         "sleeper",
+        "strand",
         "task",
         "told",
         "unwatch",
@@ -77,6 +79,8 @@ class Life:
         self.max_output_bytes: int | None = None
         # Its place among all cells of the session, if that is written down.
         self.number = 0
+        # The conversation that started it, if one did.
+        self.strand: Strand | None = None
         # Whether the session's files have its output.
         self.saved = False
         self.place: Place | None = None

@@ -10,6 +10,10 @@
     ├── SessionNotFound                 SESSION_NOT_FOUND
     ├── SessionExists                   SESSION_EXISTS
     ├── SessionClosed                   SESSION_CLOSED
+    ├── ThreadNotFound                  THREAD_NOT_FOUND: never was, or is another tenant's
+    ├── TurnNotFound                    TURN_NOT_FOUND: never was, or is another thread's
+    ├── ToolCallNotFound                TOOL_CALL_NOT_FOUND: never was, was answered, or is over
+    ├── OperationConflict               OPERATION_CONFLICT: this operation_key came with something else before
     ├── CellNotFound                    CELL_NOT_FOUND: never was, was read to its end, or is another session's
     ├── CellBusy                        CELL_BUSY: somebody observes it already, or it is being terminated
     ├── QueueFull                       QUEUE_FULL: more cells than may wait or live
@@ -104,6 +108,22 @@ class SessionExists(CloisterError):
 
 class SessionClosed(CloisterError):
     code = "SESSION_CLOSED"
+
+
+class ThreadNotFound(CloisterError, LookupError):
+    code = "THREAD_NOT_FOUND"
+
+
+class TurnNotFound(CloisterError, LookupError):
+    code = "TURN_NOT_FOUND"
+
+
+class ToolCallNotFound(CloisterError, LookupError):
+    code = "TOOL_CALL_NOT_FOUND"
+
+
+class OperationConflict(CloisterError):
+    code = "OPERATION_CONFLICT"
 
 
 class CellNotFound(CloisterError, LookupError):

@@ -16,6 +16,9 @@ SessionId = NewType("SessionId", str)
 CellId = NewType("CellId", str)
 CallId = NewType("CallId", str)
 SnapshotId = NewType("SnapshotId", str)
+ThreadId = NewType("ThreadId", str)
+TurnId = NewType("TurnId", str)
+ItemId = NewType("ItemId", str)
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]

@@ -20,6 +20,8 @@ class SessionMeta:
     snapshot_version: int = 1
     title: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    # Whose it is, where one host serves several; "" where it serves one.
+    tenant: str = ""
 
     def __post_init__(self) -> None:
         check_session_id(self.id)

@@ -1,5 +1,8 @@
 """Core types to and from JSON: snake_case, RFC 3339 times, absent instead of null, unknown fields refused.
 
+What was stored or received, and may be of a newer version, is read by `keep_json`: a type with a field `extra` keeps
+there what it does not know, and writes it again beside its own fields.
+
 Writing needs the standard library only; reading uses pydantic and imports it on first use, because `import
 cloister` should not pay for it.
 """
@@ -22,6 +25,8 @@ T = TypeVar("T")
 _KEEP_NULL = {"arguments", "result"}
 
 
+# Where a type keeps the fields that it does not know.
+_EXTRA = "extra"
 # Most of what there is; every call's record is written with this.
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
@@ -51,6 +56,9 @@ def to_json(value: Any) -> Any:
             if type(item) in _PLAIN:
                 if item is not None or name in _KEEP_NULL:
                     out[name] = item
+            elif name == _EXTRA:
+                # What is called as a field of ours is not taken for it.
+                out |= {key: part for key, part in to_json(item).items() if key == _EXTRA or key not in names}
             elif isinstance(item, StrEnum):
                 out[name] = item.value
             elif not isinstance(item, bytes):
@@ -85,39 +93,75 @@ def _has_fields(hint: Any) -> bool:
     return (isinstance(hint, type) and is_dataclass(hint)) or any(map(_has_fields, get_args(hint)))
 
 
-def _refuse_unknown(hint: Any, data: Any, where: str) -> None:
-    """Walk the type and the data side by side; an unknown field anywhere is refused by name."""
+def _refuse_unknown(hint: Any, data: Any, where: str, *, extra: bool = False) -> None:
+    """Walk the type and the data side by side; an unknown field anywhere is refused by name. With `extra` such fields
+    have been put there already."""
     if isinstance(hint, type) and is_dataclass(hint) and isinstance(data, Mapping):
         hints = _hints(hint)
         given = cast("Mapping[str, Any]", data)
-        unknown = sorted(given.keys() - hints.keys())
+        known = hints.keys() if extra else hints.keys() - {_EXTRA}
+        unknown = sorted(given.keys() - known)
         if unknown:
             names = ", ".join(repr(name) for name in unknown)
-            raise InvalidInput(f"{where} has no field {names}; it has {', '.join(sorted(hints))}")
+            raise InvalidInput(f"{where} has no field {names}; it has {', '.join(sorted(known))}")
         for name, item in given.items():
             if hints[name] is not None:
-                _refuse_unknown(hints[name], item, f"{where}.{name}")
+                _refuse_unknown(hints[name], item, f"{where}.{name}", extra=extra)
         return
     for inner in get_args(hint):
         parts = cast("list[Any]", data) if isinstance(data, list) else [data]
         for part in parts:
-            _refuse_unknown(inner, part, where)
+            _refuse_unknown(inner, part, where, extra=extra)
 
 
 def from_json(kind: type[T], data: Any) -> T:
     """Read a core type. Raises `InvalidInput` (or the type's own refusal) naming the field."""
-    from pydantic import ValidationError
-
-    if not isinstance(data, Mapping):
-        raise InvalidInput(f"{kind.__name__} is read from a JSON object, not from {type(data).__name__}")
-    data = dict(cast("Mapping[str, Any]", data))
+    data = _object(kind, data)
     policy = data.pop("approval_policy", None) if kind is Capability else None
     _refuse_unknown(kind, data, kind.__name__)
+    made = _validated(kind, data)
+    return cast(T, replace(made, approval_policy=ApprovalPolicy.parse(policy)) if policy is not None else made)
+
+
+def keep_json(kind: type[T], data: Any) -> T:
+    """Read a core type that was stored or received: fields that it does not know go to its `extra`, and are refused
+    where it has none."""
+    data = _set_apart(kind, _object(kind, data))
+    _refuse_unknown(kind, data, kind.__name__, extra=True)
+    return cast(T, _validated(kind, data))
+
+
+def _set_apart(hint: Any, data: Any) -> Any:
+    """The data with what its types do not know under `extra`, at every level."""
+    if isinstance(hint, type) and is_dataclass(hint) and isinstance(data, Mapping):
+        hints = _hints(hint)
+        given = cast("Mapping[str, Any]", data)
+        if _EXTRA not in hints:
+            return {name: _set_apart(hints.get(name), part) for name, part in given.items()}
+        known = {name: _set_apart(hints[name], part) for name, part in given.items() if name in hints.keys() - {_EXTRA}}
+        return {**known, _EXTRA: {name: part for name, part in given.items() if name not in known}}
+    for inner in get_args(hint):
+        if _has_fields(inner):
+            if isinstance(data, list):
+                return [_set_apart(inner, part) for part in cast("list[Any]", data)]
+            return _set_apart(inner, data)
+    return data
+
+
+def _object(kind: type[Any], data: Any) -> dict[str, Any]:
+    if not isinstance(data, Mapping):
+        raise InvalidInput(f"{kind.__name__} is read from a JSON object, not from {type(data).__name__}")
+    return dict(cast("Mapping[str, Any]", data))
+
+
+def _validated(kind: type[Any], data: dict[str, Any]) -> Any:
+    from pydantic import ValidationError
+
     if "language" in data:
         data["language"] = parse_language(data["language"])
     try:
         # As JSON, strictly: text is no number and true is no 1, but texts become times and enums.
-        made = _adapter(kind).validate_json(json.dumps(data), strict=True)
+        return _adapter(kind).validate_json(json.dumps(data), strict=True)
     except ValidationError as refusal:
         first = refusal.errors()[0]
         cause = (first.get("ctx") or {}).get("error")
@@ -127,7 +171,6 @@ def from_json(kind: type[T], data: Any) -> T:
         raise InvalidInput(f"{kind.__name__}.{where}: {first['msg']}") from None
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{kind.__name__} cannot be read: {error}") from None
-    return cast(T, replace(made, approval_policy=ApprovalPolicy.parse(policy)) if policy is not None else made)
 
 
-__all__ = ["format_time", "from_json", "to_json"]
+__all__ = ["format_time", "from_json", "keep_json", "to_json"]

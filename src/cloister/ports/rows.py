@@ -22,6 +22,8 @@ class SessionRow:
     doc: Doc = field(default_factory=dict[str, Any])
     # The blob that its namespace is; None for one that has run nothing.
     image: str | None = None
+    # Whose it is, where one host serves several; "" where it serves one.
+    tenant: str = ""
     # Counts its changes: see `MoveHead`.
     head: int = 0
 
@@ -40,6 +42,10 @@ class CellRow:
     doc: Doc = field(default_factory=dict[str, Any])
     # The blob that its suspended program is.
     image: str | None = None
+    # The conversation that started it, if one did.
+    thread_id: str | None = None
+    turn_id: str | None = None
+    item_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,10 @@ class EventRow:
     kind: str
     at_ms: int
     doc: Doc = field(default_factory=dict[str, Any])
+    # Whose stream it is in, beside its session's.
+    thread_id: str | None = None
+    turn_id: str | None = None
+    item_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +133,115 @@ class AttachmentRow:
     doc: Doc = field(default_factory=dict[str, Any])
 
 
+@dataclass(frozen=True, slots=True)
+class ThreadRow:
+    """`search` is its title as it is looked for, and `labels` what `label_mark` makes of each, one after the other:
+    what is listed by them is found without a look into the doc."""
+
+    id: str
+    session_id: str
+    created_ms: int
+    updated_ms: int
+    tenant: str = ""
+    archived: bool = False
+    search: str = ""
+    labels: str = ""
+    doc: Doc = field(default_factory=dict[str, Any])
+
+
+def label_mark(name: str, value: str) -> str:
+    """A label as a part of `ThreadRow.labels`. Neither may have a control character in it."""
+    return f"\x1e{name}\x1f{value}\x1e"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRow:
+    id: str
+    session_id: str
+    thread_id: str
+    # In the order of their thread, from 1.
+    number: int
+    state: str
+    # Whether somebody must go on with it.
+    live: bool
+    created_ms: int
+    ended_ms: int | None = None
+    # The client's own name for what it asked for, one of its kind in the thread.
+    operation_key: str | None = None
+    doc: Doc = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRow:
+    id: str
+    session_id: str
+    thread_id: str
+    turn_id: str
+    kind: str
+    state: str
+    created_ms: int
+    doc: Doc = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRow:
+    """What a model has answered to a turn's request of that number: it was paid for, and is not asked again."""
+
+    turn_id: str
+    number: int
+    session_id: str
+    thread_id: str
+    request_digest: str
+    at_ms: int
+    doc: Doc = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class InputRow:
+    """Words that came in the middle of a turn, and what became of them. `turn_id` is the turn that they are for, None
+    for whichever comes next."""
+
+    id: str
+    session_id: str
+    thread_id: str
+    state: str
+    created_ms: int
+    turn_id: str | None = None
+    # The client's own, one of its kind in the thread.
+    client_id: str | None = None
+    doc: Doc = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallRow:
+    """A call that the client must answer, under the id of the call."""
+
+    id: str
+    session_id: str
+    thread_id: str
+    turn_id: str
+    state: str
+    created_ms: int
+    doc: Doc = field(default_factory=dict[str, Any])
+
+
 Row: TypeAlias = (
-    SessionRow | CellRow | ApprovalRow | SnapshotRow | EventRow | ValueRow | FileRow | SecretRow | AttachmentRow | Entry
+    SessionRow
+    | CellRow
+    | ApprovalRow
+    | SnapshotRow
+    | EventRow
+    | ValueRow
+    | FileRow
+    | SecretRow
+    | AttachmentRow
+    | ThreadRow
+    | TurnRow
+    | ItemRow
+    | AnswerRow
+    | InputRow
+    | ToolCallRow
+    | Entry
 )
 Table: TypeAlias = Literal[
     "sessions",
@@ -137,8 +254,14 @@ Table: TypeAlias = Literal[
     "files",
     "secrets",
     "attachments",
+    "threads",
+    "turns",
+    "items",
+    "answers",
+    "inputs",
+    "tool_calls",
 ]
-# What a row is found by, in each table; the first of several is the session.
+# What a row is found by, in each table.
 KEYS: Mapping[Table, tuple[str, ...]] = {
     "sessions": ("id",),
     "cells": ("id",),
@@ -150,6 +273,12 @@ KEYS: Mapping[Table, tuple[str, ...]] = {
     "files": ("session_id", "path"),
     "secrets": ("session_id", "name"),
     "attachments": ("session_id", "blob"),
+    "threads": ("id",),
+    "turns": ("id",),
+    "items": ("id",),
+    "answers": ("turn_id", "number"),
+    "inputs": ("id",),
+    "tool_calls": ("id",),
 }
 TABLE_OF: Mapping[type[Any], Table] = {
     SessionRow: "sessions",
@@ -162,6 +291,12 @@ TABLE_OF: Mapping[type[Any], Table] = {
     FileRow: "files",
     SecretRow: "secrets",
     AttachmentRow: "attachments",
+    ThreadRow: "threads",
+    TurnRow: "turns",
+    ItemRow: "items",
+    AnswerRow: "answers",
+    InputRow: "inputs",
+    ToolCallRow: "tool_calls",
 }
 
 
@@ -211,6 +346,9 @@ class Append:
     kind: str
     at_ms: int
     doc: Doc = field(default_factory=dict[str, Any])
+    thread_id: str | None = None
+    turn_id: str | None = None
+    item_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +384,46 @@ class Batch:
 
     writes: tuple[Write, ...]
     fence: Fence | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadQuery:
+    """Which threads are listed; None is for any."""
+
+    tenant: str | None = None
+    archived: bool | None = None
+    session_id: str | None = None
+    # A part of the title, folded as `ThreadRow.search` is.
+    search: str | None = None
+    # Each as `label_mark` makes it.
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadPage:
+    """Some threads, the newest first. `before` is where to go on, None at the end: a page that had to pass over many
+    rows is not full, and may be empty."""
+
+    rows: tuple[ThreadRow, ...]
+    before: str | None = None
+
+
+# How many threads one page looks at to find those that are wanted.
+THREADS_LOOKED_AT = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """All of a thread at one moment."""
+
+    thread: ThreadRow
+    turns: tuple[TurnRow, ...]
+    items: tuple[ItemRow, ...]
+    # Those that are pending.
+    tool_calls: tuple[ToolCallRow, ...]
+    approvals: tuple[ApprovalRow, ...]
+    # The last event of its stream.
+    latest_seq: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,10 @@ from cloister.ports.rows import (
     Table,
     ValueRow,
 )
+from cloister.ports.threads import ThreadReads
 
 
-class Store(Protocol):
+class Store(ThreadReads, Protocol):
     @property
     def url(self) -> str:
         """Where it is, without passwords."""
@@ -63,8 +64,10 @@ class Store(Protocol):
     # -- reading -----------------------------------------------------------------------------------------------
 
     async def session(self, session_id: str) -> SessionRow | None: ...
-    async def sessions(self, *, after: str | None = None, limit: int = 1000) -> Sequence[SessionRow]:
-        """In the order of their ids, those after `after`."""
+    async def sessions(
+        self, *, tenant: str | None = None, after: str | None = None, limit: int = 1000
+    ) -> Sequence[SessionRow]:
+        """In the order of their ids, those after `after`; of one tenant, or of all."""
         ...
 
     async def cell(self, cell_id: str) -> CellRow | None: ...
@@ -81,18 +84,31 @@ class Store(Protocol):
 
     async def approval(self, approval_id: str) -> ApprovalRow | None: ...
     async def approvals(
-        self, *, session_id: str | None = None, state: str | None = None, after: str | None = None, limit: int = 1000
-    ) -> Sequence[ApprovalRow]: ...
+        self,
+        *,
+        session_id: str | None = None,
+        tenant: str | None = None,
+        state: str | None = None,
+        after: str | None = None,
+        limit: int = 1000,
+    ) -> Sequence[ApprovalRow]:
+        """In the order of their ids; a tenant's are those of its sessions."""
+        ...
+
     async def snapshots(self, session_id: str) -> Sequence[SnapshotRow]:
         """In the order of their ids."""
         ...
 
-    async def events(self, *, session_id: str | None = None, since: int = 0, limit: int = 1000) -> Sequence[EventRow]:
+    async def events(
+        self, *, session_id: str | None = None, thread_id: str | None = None, since: int = 0, limit: int = 1000
+    ) -> Sequence[EventRow]:
         """Those with a number above `since`, in order. There is never one yet to come with a number below the last."""
         ...
 
-    async def last_event(self) -> int:
-        """The number of the last event that is there; 0 if there is none."""
+    async def last_event(
+        self, *, session_id: str | None = None, thread_id: str | None = None, upto: int | None = None
+    ) -> int:
+        """The number of the last event that is there, of a session or a thread, up to a number; 0 if there is none."""
         ...
 
     async def wait_for_events(self, since: int, timeout_ms: int) -> bool:
@@ -136,7 +152,8 @@ class Store(Protocol):
     # -- upkeep ------------------------------------------------------------------------------------------------
 
     async def prune(self, *, events_before_ms: int | None = None, keep_events: int | None = None) -> int:
-        """Drop events by age and number, but none of a session with live cells; returns how many."""
+        """Drop events by age and number, but none of a session with live cells, and none of a thread that is there: its
+        log is what it is made of. Returns how many."""
         ...
 
     async def collect(self) -> int:

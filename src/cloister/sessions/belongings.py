@@ -16,10 +16,17 @@ from cloister.sessions.secrets import SessionSecrets
 class Belongings:
     secrets: SessionSecrets
     attachments: Attachments
+    # Whose all of it is.
+    tenant: str = ""
 
     @classmethod
     def of(
-        cls, session_id: str, grounds: Grounds, keeper: Keeper | None, parent: "Belongings | None" = None
+        cls,
+        session_id: str,
+        grounds: Grounds,
+        keeper: Keeper | None,
+        parent: "Belongings | None" = None,
+        tenant: str = "",
     ) -> "Belongings":
         clock, keep = grounds.wiring.clock, keeper.write if keeper is not None else None
         store = grounds.ledger.store if grounds.ledger is not None and keeper is not None else None
@@ -28,6 +35,7 @@ class Belongings:
                 session_id, clock, grounds.catalog.registry, grounds.vault, grounds.own_secrets, grounds.secrets, keep
             ),
             Attachments(session_id, clock, store=store, keep=keep),
+            tenant,
         )
         if parent is not None:
             made.secrets.inherit(parent.secrets)

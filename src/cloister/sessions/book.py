@@ -123,13 +123,14 @@ class Book:
         """Somebody knows its end: nobody need keep it."""
         if self._lives.get(life.id) is life:
             del self._lives[life.id]
+            self._setting.events.unassign(self._setting.session_id, life.id)
             if self._setting.keeper is not None and life.number and not self._setting.leaving():
                 self._setting.keeper.read(life)
         self._setting.supervisor.read(life)
 
     def reap(self, life: Life) -> None:
-        self.read(life)
         self.tell(life, "cell.reaped")
+        self.read(life)
 
     def result(self, life: Life, ended: Ended) -> RunResult:
         if life.cell.machine.state is CellState.TERMINATED and ended.ending.error is None:

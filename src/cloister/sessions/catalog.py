@@ -151,9 +151,10 @@ class SessionCatalog:
         self._apply(strict=False)
         await self._give_back(held)
 
-    async def refresh(self) -> list[SourceInfo]:
-        """Ask all sources anew what there is, and try those that are missing again."""
-        await at_once(self._ask_anew(held) for held in self._all())
+    async def refresh(self, name: str | None = None) -> list[SourceInfo]:
+        """Ask all sources, or the one of that name, anew what there is, and try those that are missing again."""
+        asked = [held for held in self._all() if name in (None, held.overlay.name)]
+        await at_once(self._ask_anew(held) for held in asked)
         self._apply(strict=False)
         return self.infos()
 

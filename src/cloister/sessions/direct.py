@@ -6,7 +6,7 @@ One that waits for a person is kept as a row, where rows are kept, and gone on w
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 from cloister.cells.notes import with_hint
 from cloister.core.cell import CellState, Terminated
@@ -15,11 +15,13 @@ from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import CloisterError
 from cloister.core.ids import IdSource
 from cloister.core.run import Metrics, RunResult
+from cloister.core.strand import Strand
 from cloister.core.value import ValueRefused, sized
 from cloister.gate import Asked, Budget, Caller, Gate, Outcome, Passed
 from cloister.ports.engine import Call, Raised, Returned
 from cloister.ports.rows import CellRow
 from cloister.sessions.direct_rows import DirectRows, is_direct, kept_call
+from cloister.sessions.events import Events
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,17 @@ class _UnderWay:
     over: "asyncio.Future[None]"
 
 
+class Within(TypedDict, total=False):
+    cell_id: str | None
+    strand: Strand | None
+
+
 class DirectCalls:
-    def __init__(self, gate: Gate, ids: IdSource, rows: DirectRows | None = None) -> None:
+    def __init__(
+        self, gate: Gate, ids: IdSource, events: Events, session_id: str, rows: DirectRows | None = None
+    ) -> None:
+        self._events = events
+        self._session_id = session_id
         self._gate = gate
         self._ids = ids
         self._rows = rows
@@ -48,8 +59,18 @@ class DirectCalls:
     def __contains__(self, cell_id: object) -> bool:
         return isinstance(cell_id, str) and (cell_id in self._waiting or cell_id in self._ended)
 
-    async def call(self, name: str, arguments: object, max_calls: int) -> RunResult:
-        caller = Caller(self._ids.new("cel_"), Budget(max_calls, max_calls))
+    async def call(
+        self,
+        name: str,
+        arguments: object,
+        max_calls: int,
+        *,
+        cell_id: str | None = None,
+        strand: Strand | None = None,
+    ) -> RunResult:
+        """One with a `cell_id` may have been made before under that id: then this says how it ended."""
+        caller = Caller(cell_id or self._ids.new("cel_"), Budget(max_calls, max_calls), woke=cell_id is not None)
+        self._events.assign(self._session_id, caller.cell_id, strand)
         made = _call(name, arguments)
         return await self._finish(caller, await self._pass(made, caller, self._gate.handle(made, caller)))
 
@@ -77,6 +98,8 @@ class DirectCalls:
             return None
         assert self._rows is not None
         self._rows.take_up(row)
+        if row.thread_id is not None and row.turn_id is not None:
+            self._events.assign(self._session_id, row.id, Strand(row.thread_id, row.turn_id, row.item_id))
         kept = kept_call(row)
         if kept.result is not None:
             self._ended[row.id] = kept.result
@@ -143,7 +166,7 @@ class DirectCalls:
         if self._rows is None:
             return
         try:
-            await self._rows.waits(cell_id, asked)
+            await self._rows.waits(cell_id, asked, self._events.strand(self._session_id, cell_id))
         except CloisterError:
             self._waiting.pop(cell_id, None)
             self._gate.withdraw(asked)
@@ -151,6 +174,7 @@ class DirectCalls:
 
     async def _told(self, result: RunResult, state: CellState | None = None) -> RunResult:
         """Its caller knows how it ended."""
+        self._events.unassign(self._session_id, result.cell_id)
         if self._rows is not None:
             await self._rows.ended(result.cell_id, result, state)
         return result

@@ -15,6 +15,7 @@ from cloister.core.codes import Code, RunStatus
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import SessionClosed, StoreError
 from cloister.core.run import RunResult
+from cloister.core.strand import Strand
 from cloister.core.wire import from_json, to_json
 from cloister.gate import Asked, Handles
 from cloister.ports.clock import Clock
@@ -70,7 +71,7 @@ class DirectRows:
         """A call that another process has written down."""
         self._rows[row.id] = row
 
-    async def waits(self, cell_id: str, asked: Asked) -> None:
+    async def waits(self, cell_id: str, asked: Asked, strand: Strand | None = None) -> None:
         """Returns when it is safe that it waits. Raises `StoreError`, and then it is not written down."""
         if not self._keeper.keeps_calls:
             return
@@ -89,6 +90,8 @@ class DirectRows:
         number = known.number if known is not None else self._keeper.next_number()
         created_ms = known.created_ms if known is not None else self._clock.now_ms()
         row = CellRow(cell_id, self._session_id, number, str(CellState.ASLEEP), True, created_ms, doc=doc)
+        if strand is not None:
+            row = replace(row, thread_id=strand.thread_id, turn_id=strand.turn_id, item_id=strand.item_id)
         await self._keeper.write([Put(row)])
         self._rows[cell_id] = row
 

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from cloister.core.errors import InvalidInput
 from cloister.core.event import Event
+from cloister.core.strand import Strand
 from cloister.ports.clock import Clock, moment
 from cloister.ports.rows import Append, EventRow
 
@@ -22,6 +23,8 @@ EventListener: TypeAlias = Callable[[Event], None]
 _MOST_UNREAD = 10_000
 _PAGE = 500
 _MOMENT_SECONDS = 0.005
+# The first words of events that a conversation tells of itself.
+CONVERSATION = ("thread.", "turn.", "item.", "tool_call.")
 # In place of a session's id, for whoever listens to all of them.
 _ALL = ""
 
@@ -56,6 +59,8 @@ class Events:
         self._kept: set[str] = set()
         # On their way into the log, in order.
         self._unwritten: list[Append] = []
+        # By session, the cells that conversations started.
+        self._strands: dict[str, dict[str, Strand]] = {}
         self._writing: asyncio.Future[None] | None = None
         self._left = False
         # Somebody waits for those that have gathered.
@@ -86,12 +91,27 @@ class Events:
             return
         now_ms = self._clock.now_ms()
         if session_id in self._kept:
-            self._unwritten.append(Append(session_id, kind, now_ms, data))
+            strand = self.strand(session_id, data.get("cell_id"))
+            within = () if strand is None else (strand.thread_id, strand.turn_id, strand.item_id)
+            self._unwritten.append(Append(session_id, kind, now_ms, data, *within))
             if self._writing is None:
                 self._writing = asyncio.ensure_future(self._write())
             return
         self._seq += 1
         self._deliver(Event(self._seq, kind, session_id, moment(now_ms), data))
+
+    def assign(self, session_id: str, cell_id: str, strand: Strand | None) -> None:
+        """What happens to that cell is in the stream of a thread too, from now on."""
+        if strand is not None:
+            self._strands.setdefault(session_id, {})[cell_id] = strand
+
+    def unassign(self, session_id: str, cell_id: str) -> None:
+        self._strands.get(session_id, {}).pop(cell_id, None)
+
+    def strand(self, session_id: str, cell_id: object) -> Strand | None:
+        """The conversation that started the cell."""
+        known = self._strands.get(session_id)
+        return known.get(cell_id) if known and isinstance(cell_id, str) else None
 
     async def flush(self) -> None:
         """Returns when all that was told so far is written down."""
@@ -116,8 +136,13 @@ class Events:
         return stream
 
     async def _page(self, source: EventLog, session_id: str, after: int) -> Sequence[Event]:
+        """A page without what conversations tell of themselves, which is in the streams of `cloister.threads`."""
         await self.flush()
-        return [_event(row) for row in await source.read(session_id, after, _PAGE)]
+        while rows := await source.read(session_id, after, _PAGE):
+            if page := [_event(row) for row in rows if not row.kind.startswith(CONVERSATION)]:
+                return page
+            after = rows[-1].seq
+        return []
 
     def close_all(self) -> None:
         """The host is over."""
@@ -127,6 +152,7 @@ class Events:
     def close(self, session_id: str) -> None:
         """The session is over: its readers come to their end."""
         self._kept.discard(session_id)
+        self._strands.pop(session_id, None)
         for stream in self._streams.pop(session_id, ()):
             stream.end()
 

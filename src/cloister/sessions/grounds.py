@@ -27,6 +27,7 @@ class SessionOptions:
     limits: SessionLimits = field(default_factory=SessionLimits)
     type_check: TypeCheck = TypeCheck.WARN
     title: str | None = None
+    tenant: str = ""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     durability: Durability = Durability.NONE
     # What a new session begins with.

@@ -277,6 +277,7 @@ class Keeper:
             "run": life.run,
             "max_output_bytes": life.max_output_bytes,
         }
+        strand = life.strand
         return CellRow(
             id=life.id,
             session_id=self._session_id,
@@ -287,6 +288,9 @@ class Keeper:
             ended_ms=self._clock.now_ms() if ended else None,
             doc={**about, **doc},
             image=image,
+            thread_id=strand.thread_id if strand is not None else None,
+            turn_id=strand.turn_id if strand is not None else None,
+            item_id=strand.item_id if strand is not None else None,
         )
 
     def _write(self, *writes: Write) -> Awaitable[object]:

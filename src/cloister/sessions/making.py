@@ -24,6 +24,7 @@ from cloister.core.cell import CellState
 from cloister.core.errors import StoreUnusable
 from cloister.core.limits import SessionLimits
 from cloister.core.run import RunResult
+from cloister.core.strand import Strand
 from cloister.core.value import Json
 from cloister.core.wire import from_json
 from cloister.gate import Budget
@@ -114,6 +115,9 @@ class Making:
             life.end(from_json(RunResult, doc["result"]), row.ended_ms or row.created_ms)
         life.created_ms, life.number, life.max_output_bytes = row.created_ms, row.number, doc["max_output_bytes"]
         life.run = doc["run"]
+        if row.thread_id is not None and row.turn_id is not None:
+            life.strand = Strand(row.thread_id, row.turn_id, row.item_id)
+            self._setting.events.assign(self._setting.session_id, row.id, life.strand)
         life.cell.enduring = not life.run
         return life
 

@@ -76,6 +76,7 @@ class Portrait:
             limits=options.limits,
             title=options.title,
             labels=options.labels,
+            tenant=options.tenant,
         )
 
     def row(self, image: str | None, *, used_ms: int, seed: int, last_cell: int) -> SessionRow:
@@ -98,4 +99,4 @@ class Portrait:
             "calls": dict(self.gate.counts),
             "last_cell": last_cell,
         }
-        return SessionRow(options.id, self.created_ms, used_ms, doc, image)
+        return SessionRow(options.id, self.created_ms, used_ms, doc, image, options.tenant)

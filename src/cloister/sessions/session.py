@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from cloister.cells.life import Life
 from cloister.cells.notes import with_hint
@@ -17,37 +17,36 @@ from cloister.core.history import PastCell
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 from cloister.core.run import RunResult
+from cloister.core.strand import Strand
 from cloister.gate import Gate, Handles, Scope
 from cloister.ports.clock import moment
 from cloister.ports.engine import Turn
 from cloister.ports.rows import CellRow, SecretRow, SessionRow, Write
 from cloister.ports.store import Store
 from cloister.sessions.asleep import put_to_sleep
-from cloister.sessions.attachments import Attachments
 from cloister.sessions.beginning import first_files, first_namespace, first_writes, mark_of
 from cloister.sessions.belongings import Belongings
 from cloister.sessions.carrying import carried
 from cloister.sessions.cells import Cells
 from cloister.sessions.checking import ASLEEP, check_program, checked_result
 from cloister.sessions.described import Described
-from cloister.sessions.direct import DirectCalls
+from cloister.sessions.direct import DirectCalls, Within
 from cloister.sessions.direct_rows import DirectRows
 from cloister.sessions.envelope import Envelope, seal, unseal
 from cloister.sessions.events import EventStream
-from cloister.sessions.files import Files
+from cloister.sessions.furnished import Furnished
 from cloister.sessions.grounds import Grounds, SessionOptions
 from cloister.sessions.history import envelope_at, read_history
 from cloister.sessions.making import Listener
 from cloister.sessions.portrait import Portrait
 from cloister.sessions.prompt import PreambleWriter
 from cloister.sessions.request import check_ids, check_switch, check_yield, lasting, observing_terms, prepare
-from cloister.sessions.secrets import SessionSecrets
 from cloister.sessions.setting import Setting
 from cloister.sessions.tooled import Tooled
 from cloister.sessions.values import Values
 
 
-class Session(Described, Tooled):
+class Session(Described, Tooled, Furnished):
     """Made by `Cloister.open_session`; not by hand."""
 
     def __init__(
@@ -71,7 +70,7 @@ class Session(Described, Tooled):
         self._keys = grounds.snapshot_keys
         self._ledger = grounds.ledger
         self._keeper = self._ledger.keeper(options.id, options.durability, kept) if self._ledger is not None else None
-        self._belongings = Belongings.of(options.id, grounds, self._keeper, parent)
+        self._belongings = Belongings.of(options.id, grounds, self._keeper, parent, options.tenant)
         # Known to this session's programs only, so that no text from elsewhere is taken for a secret's handle.
         self._mark = mark_of(origin, kept)
         self._handles = Handles(self._mark, self._belongings.secrets.provider)
@@ -81,7 +80,7 @@ class Session(Described, Tooled):
         self._gate = Gate(self.tools, grounds.wiring, scope, grounds.policy, hooks, self._handles)
         self._preambles = PreambleWriter(self.tools, options.language, options.limits, self._plugins.parts)
         rows = DirectRows(self._keeper, options.id, self._clock, self._handles, self._leaving) if self._keeper else None
-        self._direct = DirectCalls(self._gate, self._ids, rows)
+        self._direct = DirectCalls(self._gate, self._ids, grounds.events, options.id, rows)
         self._supervisor = grounds.supervisor
         self._events = grounds.events
         self._on_close = on_close
@@ -158,26 +157,6 @@ class Session(Described, Tooled):
         """Whether a cell sleeps here that `resume` must finish: restored in its middle, or waiting for approval."""
         return self._sleeping() is not None
 
-    @property
-    def values(self) -> Values:
-        """What its programs `store` and `load`, for the host to read and to replace."""
-        return self._values
-
-    @property
-    def files(self) -> Files:
-        """What its programs read and write as files, for the host to use too."""
-        return self._files
-
-    @property
-    def secrets(self) -> SessionSecrets:
-        """The secrets that it keeps, beside those given in code: names and times, never values."""
-        return self._belongings.secrets
-
-    @property
-    def attachments(self) -> Attachments:
-        """The bytes that it refers to."""
-        return self._belongings.attachments
-
     def events(self, *, since: int | None = None) -> EventStream:
         """What happens here from now on: `async for event in session.events()`. With `since`, what happened after the
         event of that number comes first, if it is in a store."""
@@ -242,12 +221,14 @@ class Session(Described, Tooled):
         limits: SessionLimits | Mapping[str, int] | None = None,
         on_output: Listener | None = None,
         on_begin: Callable[[str], object] | None = None,
+        strand: Strand | None = None,
     ) -> Observation:
         """Start a cell and observe it for as long as `yield_ms`; then it goes on, and `wait` tells more.
         Cells run one at a time, in order, in the session's namespace. An `isolated` one has a namespace of its own and
         runs beside them. The first line of `code` may be a pragma that says how long to observe and how much to tell.
         The session's `wall_ms` does not bound it, but the host's `cell_wall_ms` does, or a `wall_ms` among `limits`.
-        `on_begin` is told its id at once, for whoever may be cancelled before this returns."""
+        `on_begin` is told its id at once, for whoever may be cancelled before this returns; `strand` is the step of
+        a conversation that it belongs to."""
         self._check_open()
         language = self._options.language
         terms = observing_terms(code, language, yield_ms, max_output_tokens, self._supervisor.limits)
@@ -259,7 +240,7 @@ class Session(Described, Tooled):
             return self._not_begun(prepared)
         life = self._cells.new(*prepared, on_output, detached=True, isolated=isolated)
         self._used_ms = life.created_ms
-        observe_ms, life.max_output_bytes = terms
+        (observe_ms, life.max_output_bytes), life.strand = terms, strand
         self._cells.admit(life)
         if on_begin is not None:
             on_begin(life.id)
@@ -298,12 +279,15 @@ class Session(Described, Tooled):
             return await self._direct.terminate(cell_id)
         return await self._cells.terminate(self._cells.find(cell_id))
 
-    async def call(self, name: str, arguments: Mapping[str, Any] | list[Any] | tuple[Any, ...] = ()) -> RunResult:
+    async def call(
+        self, name: str, arguments: Mapping[str, Any] | list[Any] | tuple[Any, ...] = (), **within: Unpack[Within]
+    ) -> RunResult:
         """Call a tool as a program of this session would: same checks, same policy, same record. `arguments` are by
-        name, or in order."""
+        name, or in order. For drivers: `strand` is the step of a conversation that it belongs to, and `cell_id` what
+        an earlier attempt was made under."""
         self._check_open()
         self._used_ms = self._clock.now_ms()
-        return await self._direct.call(name, arguments, self.limits.max_external_calls)
+        return await self._direct.call(name, arguments, self.limits.max_external_calls, **within)
 
     async def validate(self, code: str, *, inputs: Mapping[str, Any] | None = None) -> RunResult:
         """What a check finds in a program, without running any of it."""

@@ -53,6 +53,7 @@ class Setting:
 
     def enlist(self, life: Life) -> None:
         """From here on the cell is in the book, if there is one."""
+        self.events.assign(self.session_id, life.id, life.strand)
         if self.keeper is not None:
             begun = self.keeper.began(life)
             # Where calls are not kept, nobody could go on with it, and nobody need wait for this.

@@ -98,10 +98,10 @@ class Tooled:
         self._check_open()
         await self._catalog.remove(name)
 
-    async def refresh(self) -> list[SourceInfo]:
-        """Ask all sources anew what they have, and try those that are missing again."""
+    async def refresh(self, name: str | None = None) -> list[SourceInfo]:
+        """Ask all sources, or the one of that name, anew what they have, and try those that are missing again."""
         self._check_open()
-        return await self._catalog.refresh()
+        return await self._catalog.refresh(name)
 
 
 def _invalid(refusal: Refusal) -> InvalidInput:

@@ -14,6 +14,7 @@ from cloister.core.errors import InvalidInput, LeaseLost, StoreConflict
 from cloister.ports.journal import Entry, Intent, Settled
 from cloister.ports.rows import (
     KEYS,
+    AnswerRow,
     Append,
     ApprovalRow,
     AttachmentRow,
@@ -25,7 +26,9 @@ from cloister.ports.rows import (
     EventRow,
     Fence,
     FileRow,
+    InputRow,
     Intend,
+    ItemRow,
     MoveHead,
     Put,
     PutBlob,
@@ -35,6 +38,9 @@ from cloister.ports.rows import (
     Settle,
     SnapshotRow,
     Table,
+    ThreadRow,
+    ToolCallRow,
+    TurnRow,
     ValueRow,
     Write,
 )
@@ -57,6 +63,12 @@ class MemoryData:
         self.files = MemoryTable[FileRow]("files")
         self.secrets = MemoryTable[SecretRow]("secrets")
         self.attachments = MemoryTable[AttachmentRow]("attachments")
+        self.threads = MemoryTable[ThreadRow]("threads")
+        self.turns = MemoryTable[TurnRow]("turns")
+        self.items = MemoryTable[ItemRow]("items")
+        self.answers = MemoryTable[AnswerRow]("answers")
+        self.inputs = MemoryTable[InputRow]("inputs")
+        self.tool_calls = MemoryTable[ToolCallRow]("tool_calls")
         # Each with the moment when it was last put.
         self._blobs: dict[str, tuple[bytes, float]] = {}
         # Who is an owner, and until when.
@@ -138,7 +150,8 @@ class MemoryData:
                 self._settle(settlement)
             case Append(session_id=session_id, kind=kind, at_ms=at_ms, doc=doc):
                 self._last_seq += 1
-                self._put(EventRow(self._last_seq, session_id, kind, at_ms, doc))
+                within = (write.thread_id, write.turn_id, write.item_id)
+                self._put(EventRow(self._last_seq, session_id, kind, at_ms, doc, *within))
                 numbers.append(self._last_seq)
             case Decide(row=row, was=was):
                 held = self.approvals.get((row.id,))
@@ -260,7 +273,9 @@ class MemoryData:
         old = [
             row.seq
             for place, row in enumerate(rows)
-            if (place < beyond or (before_ms is not None and row.at_ms < before_ms)) and row.session_id not in busy
+            if (place < beyond or (before_ms is not None and row.at_ms < before_ms))
+            and row.session_id not in busy
+            and (row.thread_id is None or self.threads.get((row.thread_id,)) is None)
         ]
         for seq in old:
             self.events.drop((seq,))

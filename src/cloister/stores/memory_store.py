@@ -5,9 +5,8 @@ A batch is applied within the call of `write`, so what is returned is done alrea
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Sequence
-from itertools import islice
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Sequence
+from typing import Any
 
 from cloister.core.errors import CloisterError, StoreUnavailable
 from cloister.ports.clock import Clock, SystemClock
@@ -28,13 +27,12 @@ from cloister.ports.rows import (
     ValueRow,
 )
 from cloister.stores.memory_data import MemoryData
-from cloister.stores.memory_tables import Held, MemoryTable, thaw
+from cloister.stores.memory_tables import MemoryTable, one, some, thaw
+from cloister.stores.memory_threads import MemoryThreads
 from cloister.stores.rules import check_key
 
-R = TypeVar("R", bound=Row)
 
-
-class MemoryStore:
+class MemoryStore(MemoryThreads):
     def __init__(self, clock: Clock | None = None, data: MemoryData | None = None) -> None:
         self._clock = clock or SystemClock()
         self._held = data or MemoryData()
@@ -76,22 +74,25 @@ class MemoryStore:
     # -- reading ----------------------------------------------------------------------------------------------------
 
     async def session(self, session_id: str) -> SessionRow | None:
-        return _one(self._data.sessions, session_id)
+        return one(self._data.sessions, session_id)
 
-    async def sessions(self, *, after: str | None = None, limit: int = 1000) -> Sequence[SessionRow]:
-        return _some(self._data.sessions.pages(_key(after)), limit)
+    async def sessions(
+        self, *, tenant: str | None = None, after: str | None = None, limit: int = 1000
+    ) -> Sequence[SessionRow]:
+        rows = self._data.sessions.pages(_key(after))
+        return some((held for held in rows if tenant is None or held.bare.tenant == tenant), limit)
 
     async def cell(self, cell_id: str) -> CellRow | None:
-        return _one(self._data.cells, cell_id)
+        return one(self._data.cells, cell_id)
 
     async def cells(
         self, session_id: str | None = None, *, live: bool | None = None, after: str | None = None, limit: int = 10_000
     ) -> Sequence[CellRow]:
         rows = self._data.cells.pages(_key(after), session_id=session_id)
-        return _some((held for held in rows if live is None or held.bare.live == live), limit)
+        return some((held for held in rows if live is None or held.bare.live == live), limit)
 
     async def call(self, key: str) -> Entry | None:
-        return _one(self._data.calls, key)
+        return one(self._data.calls, key)
 
     async def calls(self, cell_id: str) -> Sequence[Entry]:
         table = self._data.calls
@@ -99,22 +100,42 @@ class MemoryStore:
         return [thaw(held) for held in sorted(entries, key=lambda held: held.bare.intent.number)]
 
     async def approval(self, approval_id: str) -> ApprovalRow | None:
-        return _one(self._data.approvals, approval_id)
+        return one(self._data.approvals, approval_id)
 
     async def approvals(
-        self, *, session_id: str | None = None, state: str | None = None, after: str | None = None, limit: int = 1000
+        self,
+        *,
+        session_id: str | None = None,
+        tenant: str | None = None,
+        state: str | None = None,
+        after: str | None = None,
+        limit: int = 1000,
     ) -> Sequence[ApprovalRow]:
         rows = self._data.approvals.pages(_key(after), session_id=session_id)
-        return _some((held for held in rows if state is None or held.bare.state == state), limit)
+        wanted = (held for held in rows if state is None or held.bare.state == state)
+        return some((held for held in wanted if tenant is None or self._tenant(held.bare) == tenant), limit)
+
+    def _tenant(self, row: ApprovalRow) -> str | None:
+        held = self._data.sessions.get((row.session_id,))
+        return None if held is None else held.bare.tenant
 
     async def snapshots(self, session_id: str) -> Sequence[SnapshotRow]:
-        return _some(self._data.snapshots.pages(session_id=session_id))
+        return some(self._data.snapshots.pages(session_id=session_id))
 
-    async def events(self, *, session_id: str | None = None, since: int = 0, limit: int = 1000) -> Sequence[EventRow]:
-        return _some(self._data.events.pages((since,), session_id=session_id), limit)
+    async def events(
+        self, *, session_id: str | None = None, thread_id: str | None = None, since: int = 0, limit: int = 1000
+    ) -> Sequence[EventRow]:
+        rows = self._data.events.pages((since,), session_id=session_id, thread_id=thread_id)
+        both = session_id is not None and thread_id is not None
+        return some((held for held in rows if not both or held.bare.session_id == session_id), limit)
 
-    async def last_event(self) -> int:
-        return self._data.last_event()
+    async def last_event(
+        self, *, session_id: str | None = None, thread_id: str | None = None, upto: int | None = None
+    ) -> int:
+        if session_id is None and thread_id is None and upto is None:
+            return self._data.last_event()
+        rows = self._data.events.pages(session_id=session_id, thread_id=thread_id)
+        return max((held.bare.seq for held in rows if upto is None or held.bare.seq <= upto), default=0)
 
     async def wait_for_events(self, since: int, timeout_ms: int) -> bool:
         if self._data.last_event() <= since and timeout_ms > 0:
@@ -134,16 +155,16 @@ class MemoryStore:
             time_up.cancel()
 
     async def values(self, session_id: str) -> Sequence[ValueRow]:
-        return _some(self._data.values.pages(session_id=session_id))
+        return some(self._data.values.pages(session_id=session_id))
 
     async def files(self, session_id: str) -> Sequence[FileRow]:
-        return _some(self._data.files.pages(session_id=session_id))
+        return some(self._data.files.pages(session_id=session_id))
 
     async def secrets(self, session_id: str) -> Sequence[SecretRow]:
-        return _some(self._data.secrets.pages(session_id=session_id))
+        return some(self._data.secrets.pages(session_id=session_id))
 
     async def attachments(self, session_id: str) -> Sequence[AttachmentRow]:
-        return _some(self._data.attachments.pages(session_id=session_id))
+        return some(self._data.attachments.pages(session_id=session_id))
 
     async def blob(self, name: str) -> bytes | None:
         return self._data.blob(name)
@@ -152,7 +173,7 @@ class MemoryStore:
         self, table: Table, *, after: tuple[str | int, ...] | None = None, limit: int = 1000
     ) -> Sequence[Row]:
         rows: MemoryTable[Any] = self._data.table(table)
-        return _some(rows.pages(after), limit)
+        return some(rows.pages(after), limit)
 
     # -- owners -----------------------------------------------------------------------------------------------------
 
@@ -191,12 +212,3 @@ class MemoryStore:
 
 def _key(name: str | None) -> tuple[str] | None:
     return None if name is None else (name,)
-
-
-def _one(table: MemoryTable[R], name: str) -> R | None:
-    held = table.get((name,))
-    return None if held is None else thaw(held)
-
-
-def _some(rows: Iterator[Held[R]], limit: int | None = None) -> list[R]:
-    return [thaw(held) for held in islice(rows, limit)]

@@ -3,9 +3,10 @@
 A row is held with its JSON as text, so that nobody who wrote it or read it can change what is held.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from cloister.ports.journal import Entry
@@ -57,17 +58,23 @@ def _cell_of(row: Any) -> str:
     return row.intent.cell_id
 
 
-_GROUPINGS: dict[Table, dict[str, Callable[[Any], str]]] = {
+def _thread_of(row: Any) -> str | None:
+    return row.thread_id
+
+
+_GROUPINGS: dict[Table, dict[str, Callable[[Any], str | None]]] = {
     table: {} if table == "sessions" else {"session": _session_of} for table in KEYS
 }
 _GROUPINGS["calls"]["cell"] = _cell_of
+for _table in ("events", "turns", "items", "answers", "inputs", "tool_calls"):
+    _GROUPINGS[_table]["thread"] = _thread_of
 
 
 class MemoryTable(Generic[R]):
     def __init__(self, table: Table) -> None:
         self._rows: dict[Key, Held[R]] = {}
         self._groupings = _GROUPINGS[table]
-        self._groups: dict[tuple[str, str], set[Key]] = {}
+        self._groups: dict[tuple[str, str | None], set[Key]] = {}
         # In order; None when somebody must sort them again.
         self._keys: list[Key] | None = []
 
@@ -101,11 +108,23 @@ class MemoryTable(Generic[R]):
     def keys_of(self, grouping: str, name: str) -> list[Key]:
         return sorted(self._groups.get((grouping, name), ()))
 
-    def pages(self, after: Key | None = None, *, session_id: str | None = None) -> Iterator[Held[R]]:
-        """Rows in the order of their keys, from behind `after`: all of them, or those of a session."""
-        keys = self._in_order() if session_id is None else self.keys_of("session", session_id)
+    def pages(
+        self, after: Key | None = None, *, session_id: str | None = None, thread_id: str | None = None
+    ) -> Iterator[Held[R]]:
+        """Rows in the order of their keys, from behind `after`: all of them, or those of a session or of a thread."""
+        if thread_id is not None:
+            keys = self.keys_of("thread", thread_id)
+        else:
+            keys = self._in_order() if session_id is None else self.keys_of("session", session_id)
         start = 0 if after is None else bisect_right(keys, after)
         for place in range(start, len(keys)):
+            yield self._rows[keys[place]]
+
+    def backwards(self, before: Key | None = None) -> Iterator[Held[R]]:
+        """All rows, the last key first, from in front of `before`."""
+        keys = self._in_order()
+        end = len(keys) if before is None else bisect_left(keys, before)
+        for place in range(end - 1, -1, -1):
             yield self._rows[keys[place]]
 
     def _in_order(self) -> list[Key]:
@@ -120,3 +139,12 @@ class MemoryTable(Generic[R]):
             keys.remove(key)
             if not keys:
                 del self._groups[name]
+
+
+def one(table: MemoryTable[R], *key: str | int) -> R | None:
+    held = table.get(key)
+    return None if held is None else thaw(held)
+
+
+def some(rows: Iterable[Held[R]], limit: int | None = None) -> list[R]:
+    return [thaw(held) for held in islice(rows, limit)]

@@ -28,7 +28,7 @@ from cloister.stores.json_docs import dumps, dumps_intent, dumps_settled, loads,
 from cloister.stores.rules import MAX_BLOB_BYTES, blobs_of, check_batch, key_of, table_of
 
 FORMAT = "cloister-store"
-VERSION = 2
+VERSION = 3
 
 _TABLES: tuple[Table, ...] = (*(table for table in KEYS if table != "sessions"), "sessions")
 _KIND_OF = {table: kind for kind, table in TABLE_OF.items()}
@@ -309,7 +309,7 @@ def _parts(source: BinaryIO) -> Generator[tuple[Part, int], None, None]:
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             raise _damaged(source, f"line {number} is not what belongs there") from error
         if isinstance(part, _End):
-            if part != _End({"rows": counts.rows, "blobs": counts.blobs}, hashed.hexdigest()):
+            if part != _End({"rows": _some_of(counts.rows), "blobs": counts.blobs}, hashed.hexdigest()):
                 raise _damaged(source, "it does not hold what its last line says")
             ended = True
             continue
@@ -335,8 +335,13 @@ def _read(line: bytes, pieces: "_Pieces") -> Part | _End | None:
     if pieces.name is not None:
         raise ValueError("a piece of a blob is missing")
     if "end" in said:
-        return _End(said["end"], said["sha3_256"])
+        return _End({**said["end"], "rows": _some_of(said["end"]["rows"])}, said["sha3_256"])
     return _row(said["table"], said["row"])
+
+
+def _some_of(rows: dict[str, int]) -> dict[str, int]:
+    """Without the tables that are empty: an older export does not know them all."""
+    return {table: count for table, count in rows.items() if count}
 
 
 def _check_header(source: BinaryIO, line: bytes) -> None:

@@ -17,6 +17,7 @@ from cloister.ports.journal import Entry, Intent, Settled
 from cloister.ports.rows import (
     KEYS,
     TABLE_OF,
+    AnswerRow,
     Append,
     ApprovalRow,
     AttachmentRow,
@@ -27,7 +28,9 @@ from cloister.ports.rows import (
     EventRow,
     Fence,
     FileRow,
+    InputRow,
     Intend,
+    ItemRow,
     MoveHead,
     Put,
     PutBlob,
@@ -37,6 +40,9 @@ from cloister.ports.rows import (
     Settle,
     SnapshotRow,
     Table,
+    ThreadRow,
+    ToolCallRow,
+    TurnRow,
     ValueRow,
     Write,
 )
@@ -110,9 +116,13 @@ def blobs_of(row: Row) -> tuple[str, ...]:
 _Column: TypeAlias = tuple[str, bool]
 
 
+# Texts that no row is found by as a whole: they may be longer than a key.
+_LONG = frozenset({(ThreadRow, "search"), (ThreadRow, "labels")})
+
+
 def _columns(kind: type[Any], of: type[Any]) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[_Column, ...]]:
     """What says the values of all fields of that type, and what they are."""
-    found = [field for field in fields(kind) if field.type in (of, of | None)]
+    found = [field for field in fields(kind) if field.type in (of, of | None) and (kind, field.name) not in _LONG]
     columns = tuple((f"{kind.__name__}.{field.name}", field.type == of | None) for field in found)
     if len(found) < 2:
         names = [field.name for field in found]
@@ -130,6 +140,12 @@ _KINDS: tuple[type[Any], ...] = (
     FileRow,
     SecretRow,
     AttachmentRow,
+    ThreadRow,
+    TurnRow,
+    ItemRow,
+    AnswerRow,
+    InputRow,
+    ToolCallRow,
     Intent,
     Settled,
     PutBlob,
@@ -146,16 +162,21 @@ _is_plain = re.compile(r"[ -~]{0,200}").fullmatch
 
 def check_key(text: object, what: str) -> None:
     """Raises `InvalidInput` unless `text` can be a key: text without NUL, of up to `MAX_KEY_BYTES`."""
+    size = _check_text(text, what)
+    if size > MAX_KEY_BYTES:
+        raise InvalidInput(f"{what} takes {size} bytes, which is over the bound of {MAX_KEY_BYTES}")
+
+
+def _check_text(text: object, what: str) -> int:
+    """How many bytes it takes."""
     if not isinstance(text, str):
         raise InvalidInput(f"{what} must be text, not {text!r}")
     if "\x00" in text:
         raise InvalidInput(f"{what} has a NUL in it: {text!r:.100}")
     try:
-        size = len(text) if text.isascii() else len(text.encode())
+        return len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError:
         raise InvalidInput(f"{what} has half a surrogate pair in it: {text!r:.100}") from None
-    if size > MAX_KEY_BYTES:
-        raise InvalidInput(f"{what} takes {size} bytes, which is over the bound of {MAX_KEY_BYTES}")
 
 
 def check_batch(batch: Batch) -> None:
@@ -174,6 +195,9 @@ def _check_write(write: Write) -> None:
             _check_columns(row)
             if isinstance(row, EventRow) and row.seq < 1:
                 raise InvalidInput(f"events are numbered from 1, not {row.seq}")
+            if isinstance(row, ThreadRow):
+                _check_text(row.search, "ThreadRow.search")
+                _check_text(row.labels, "ThreadRow.labels")
             if isinstance(row, SnapshotRow):
                 for name in row.blobs:
                     check_key(name, "SnapshotRow.blobs")
@@ -208,7 +232,7 @@ def check_row_key(table: Table, key: tuple[str | int, ...]) -> None:
     if len(key) != len(names):
         raise InvalidInput(f"a key of {table} is ({', '.join(names)}), not {key!r:.200}")
     for name, part in zip(names, key, strict=True):
-        if name == "seq":
+        if name in ("seq", "number"):
             _check_number(part, f"{table}.{name}")
         else:
             check_key(part, f"{table}.{name}")

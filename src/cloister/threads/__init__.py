@@ -2,3 +2,24 @@
 
 May know sessions and everything below. Never an engine, a store or a web framework; a provider's SDK only in `models`.
 """
+
+from cloister.threads.client_tools import ClientTools
+from cloister.threads.driver import Driver, TurnEnd
+from cloister.threads.open_turn import BudgetSpent, OpenTurn, SettledAnswer, compacted
+from cloister.threads.projection import Projection
+from cloister.threads.streams import Stream
+from cloister.threads.threads import ThreadList, Threads
+
+__all__ = [
+    "BudgetSpent",
+    "ClientTools",
+    "Driver",
+    "OpenTurn",
+    "Projection",
+    "SettledAnswer",
+    "Stream",
+    "ThreadList",
+    "Threads",
+    "TurnEnd",
+    "compacted",
+]

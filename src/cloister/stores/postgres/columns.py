@@ -8,16 +8,22 @@ from cloister.ports.journal import Entry
 from cloister.ports.rows import (
     KEYS,
     TABLE_OF,
+    AnswerRow,
     ApprovalRow,
     AttachmentRow,
     CellRow,
     EventRow,
     FileRow,
+    InputRow,
+    ItemRow,
     Row,
     SecretRow,
     SessionRow,
     SnapshotRow,
     Table,
+    ThreadRow,
+    ToolCallRow,
+    TurnRow,
     ValueRow,
 )
 from cloister.stores.json_docs import dumps, dumps_intent, dumps_settled, loads, loads_intent, loads_settled
@@ -89,11 +95,11 @@ def encode_entry(entry: Entry) -> Columns:
 SHAPES: Mapping[Table, Shape] = {
     shape.table: shape
     for shape in (
-        _shape(SessionRow, "id text, created_ms int8, used_ms int8, doc json, image text", ("head",)),
+        _shape(SessionRow, "id text, created_ms int8, used_ms int8, doc json, image text, tenant text", ("head",)),
         _shape(
             CellRow,
             "id text, session_id text, number int8, state text, live bool, created_ms int8, ended_ms int8, doc json,"
-            " image text",
+            " image text, thread_id text, turn_id text, item_id text",
         ),
         _shape(ApprovalRow, "id text, session_id text, cell_id text, state text, created_ms int8, doc json"),
         _shape(
@@ -101,12 +107,42 @@ SHAPES: Mapping[Table, Shape] = {
             "id text, session_id text, created_ms int8, image text, cell_id text, call_number int8, doc json,"
             " blobs json",
         ),
-        _shape(EventRow, "seq int8, session_id text, kind text, at_ms int8, doc json"),
+        _shape(
+            EventRow,
+            "seq int8, session_id text, kind text, at_ms int8, doc json, thread_id text, turn_id text, item_id text",
+        ),
         _shape(ValueRow, "session_id text, key text, value json, created_ms int8, updated_ms int8"),
         _shape(FileRow, "session_id text, path text, blob text, size_bytes int8, modified_ms int8, doc json"),
         _shape(SecretRow, "session_id text, name text, sealed bytea, created_ms int8, updated_ms int8, doc json"),
         _shape(
             AttachmentRow, "session_id text, blob text, media_type text, size_bytes int8, created_ms int8, doc json"
+        ),
+        _shape(
+            ThreadRow,
+            "id text, session_id text, created_ms int8, updated_ms int8, tenant text, archived bool, search text,"
+            " labels text, doc json",
+        ),
+        _shape(
+            TurnRow,
+            "id text, session_id text, thread_id text, number int8, state text, live bool, created_ms int8,"
+            " ended_ms int8, operation_key text, doc json",
+        ),
+        _shape(
+            ItemRow,
+            "id text, session_id text, thread_id text, turn_id text, kind text, state text, created_ms int8, doc json",
+        ),
+        _shape(
+            AnswerRow,
+            "turn_id text, number int8, session_id text, thread_id text, request_digest text, at_ms int8, doc json",
+        ),
+        _shape(
+            InputRow,
+            "id text, session_id text, thread_id text, state text, created_ms int8, turn_id text, client_id text,"
+            " doc json",
+        ),
+        _shape(
+            ToolCallRow,
+            "id text, session_id text, thread_id text, turn_id text, state text, created_ms int8, doc json",
         ),
         Shape(
             table="calls",

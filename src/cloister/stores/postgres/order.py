@@ -63,7 +63,8 @@ def _columns(write: Any) -> Columns:
         case Settle(settled=settled):
             return (dumps_settled(settled),)
         case Append():
-            return (write.session_id, write.kind, write.at_ms, dumps(write.doc))
+            within = (write.thread_id, write.turn_id, write.item_id)
+            return (write.session_id, write.kind, write.at_ms, dumps(write.doc), *within)
         case PutBlob(data=data):
             return (data,)
         case _:

@@ -30,7 +30,7 @@ _CLAIM = """WITH free AS (
     INSERT INTO leases (session_id, owner, fence) SELECT id, %b, nextval('fences') FROM free
     ON CONFLICT (session_id) DO UPDATE SET owner = excluded.owner, fence = excluded.fence
     RETURNING session_id, fence
-) SELECT t.fence, s.id, s.created_ms, s.used_ms, s.doc, s.image, s.head
+) SELECT t.fence, s.id, s.created_ms, s.used_ms, s.doc, s.image, s.tenant, s.head
 FROM taken t JOIN sessions s ON s.id = t.session_id ORDER BY s.id"""
 _CLAIM_ALL = _CLAIM.format(sessions="sessions s")
 _NAMED = '(SELECT DISTINCT id COLLATE "C" AS id FROM unnest(%b::text[]) AS n (id)) n JOIN sessions s ON s.id = n.id'

@@ -14,10 +14,10 @@ from cloister.core.errors import StoreUnusable
 from cloister.stores.postgres.address import Address
 from cloister.stores.postgres.connection import Connection, trouble
 
-MIGRATIONS: tuple[str, ...] = ("m001_initial", "m002_snapshot_blobs")
+MIGRATIONS: tuple[str, ...] = ("m001_initial", "m002_snapshot_blobs", "m003_threads")
 TABLES = frozenset(
-    "sessions cells calls approvals snapshots events values files secrets attachments blobs blob_parts owners leases"
-    " cloister_migrations".split()
+    "sessions cells calls approvals snapshots events values files secrets attachments threads turns items answers"
+    " inputs tool_calls blobs blob_parts owners leases cloister_migrations".split()
 )
 # The first that waits for a backend that it ends.
 _OLDEST = 14_00_00

@@ -80,6 +80,12 @@ _OF_SESSION: tuple[Table, ...] = (
     "files",
     "secrets",
     "attachments",
+    "threads",
+    "turns",
+    "items",
+    "answers",
+    "inputs",
+    "tool_calls",
 )
 _DROP_SESSIONS = [
     *(
@@ -101,10 +107,10 @@ SELECT name, part, data FROM unnest(%b::text[], %b::int8[], %b::bytea[]) AS p (n
 ON CONFLICT (name, part) DO NOTHING"""
 _COUNT_ON = """SELECT setval('event_numbers', greatest(%b::int8, (SELECT last_value FROM event_numbers)))"""
 _APPEND = """WITH new AS (
-    INSERT INTO events (seq, session_id, kind, at_ms, doc)
-    SELECT nextval('event_numbers'), session_id, kind, at_ms, doc FROM (
-        SELECT * FROM unnest(%b::text[], %b::text[], %b::int8[], %b::text[])
-        WITH ORDINALITY AS e (session_id, kind, at_ms, doc, place) ORDER BY place
+    INSERT INTO events (seq, session_id, kind, at_ms, doc, thread_id, turn_id, item_id)
+    SELECT nextval('event_numbers'), session_id, kind, at_ms, doc, thread_id, turn_id, item_id FROM (
+        SELECT * FROM unnest(%b::text[], %b::text[], %b::int8[], %b::text[], %b::text[], %b::text[], %b::text[])
+        WITH ORDINALITY AS e (session_id, kind, at_ms, doc, thread_id, turn_id, item_id, place) ORDER BY place
     ) AS e RETURNING seq
 ) SELECT array_agg(seq ORDER BY seq), pg_notify(%b, max(seq)::text) FROM new"""
 _NOTIFY = "SELECT pg_notify(%b, %b)"

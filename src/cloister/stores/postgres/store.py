@@ -27,12 +27,13 @@ from cloister.stores.postgres.columns import SHAPES
 from cloister.stores.postgres.owners import Owners
 from cloister.stores.postgres.readers import Readers
 from cloister.stores.postgres.schema import bring_up_to_date
+from cloister.stores.postgres.threads import PostgresThreads, equals, where
 from cloister.stores.postgres.upkeep import Upkeep
 from cloister.stores.postgres.writer import Writer
 from cloister.stores.rules import check_key, check_row_key
 
 
-class PostgresStore:
+class PostgresStore(PostgresThreads):
     """`url` is `postgresql://user:password@host:port/database`; all is in one `schema` of that database, which is made
     if it is not there. With a `clock`, owners and young blobs go by it; otherwise by the server's.
 
@@ -79,8 +80,10 @@ class PostgresStore:
     async def session(self, session_id: str) -> SessionRow | None:
         return await self._one("sessions", session_id)
 
-    async def sessions(self, *, after: str | None = None, limit: int = 1000) -> Sequence[SessionRow]:
-        return await self._many("sessions", after=_after(after), limit=limit)
+    async def sessions(
+        self, *, tenant: str | None = None, after: str | None = None, limit: int = 1000
+    ) -> Sequence[SessionRow]:
+        return await self._many("sessions", after=_after(after), limit=limit, tenant=tenant)
 
     async def cell(self, cell_id: str) -> CellRow | None:
         return await self._one("cells", cell_id)
@@ -102,18 +105,36 @@ class PostgresStore:
         return await self._one("approvals", approval_id)
 
     async def approvals(
-        self, *, session_id: str | None = None, state: str | None = None, after: str | None = None, limit: int = 1000
+        self,
+        *,
+        session_id: str | None = None,
+        tenant: str | None = None,
+        state: str | None = None,
+        after: str | None = None,
+        limit: int = 1000,
     ) -> Sequence[ApprovalRow]:
-        return await self._many("approvals", after=_after(after), limit=limit, session_id=session_id, state=state)
+        more = None if tenant is None else ("session_id IN (SELECT id FROM sessions WHERE tenant = %b)", tenant)
+        return await self._many(
+            "approvals", after=_after(after), limit=limit, more=more, session_id=session_id, state=state
+        )
 
     async def snapshots(self, session_id: str) -> Sequence[SnapshotRow]:
         return await self._many("snapshots", session_id=session_id)
 
-    async def events(self, *, session_id: str | None = None, since: int = 0, limit: int = 1000) -> Sequence[EventRow]:
-        return await self._many("events", after=(since,), limit=limit, session_id=session_id)
+    async def events(
+        self, *, session_id: str | None = None, thread_id: str | None = None, since: int = 0, limit: int = 1000
+    ) -> Sequence[EventRow]:
+        return await self._many("events", after=(since,), limit=limit, session_id=session_id, thread_id=thread_id)
 
-    async def last_event(self) -> int:
-        [(last,)] = await self._readers.fetch("SELECT coalesce(max(seq), 0) FROM events")
+    async def last_event(
+        self, *, session_id: str | None = None, thread_id: str | None = None, upto: int | None = None
+    ) -> int:
+        conditions, parameters = equals(session_id=session_id, thread_id=thread_id)
+        if upto is not None:
+            conditions.append("seq <= %b")
+            parameters.append(upto)
+        query = f"SELECT coalesce(max(seq), 0) FROM events{where(conditions)}"  # noqa: S608 - names of ours
+        [(last,)] = await self._readers.fetch(query, parameters)
         return last
 
     async def wait_for_events(self, since: int, timeout_ms: int) -> bool:
@@ -197,23 +218,22 @@ class PostgresStore:
         order: str = "",
         after: tuple[str | int, ...] | None = None,
         limit: int | None = None,
+        more: tuple[str, Any] | None = None,
         **equal: str | None,
     ) -> list[Any]:
         """Rows in the order of their keys, those that are `equal` in the columns named, behind `after`."""
         shape = SHAPES[table]
         keys = ", ".join(shape.keys)
-        conditions: list[str] = [condition] if condition else []
-        parameters: list[Any] = []
-        for column, value in equal.items():
-            if value is not None:
-                check_key(value, column)
-                conditions.append(f"{column} = %b")
-                parameters.append(value)
+        conditions, parameters = equals(**equal)
+        if condition:
+            conditions.append(condition)
+        if more is not None:
+            conditions.append(more[0])
+            parameters.append(more[1])
         if after is not None:
             conditions.append(f"({keys}) > ({', '.join(['%b'] * len(after))})")
             parameters.extend(after)
-        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        query = f"SELECT {shape.selected} FROM {shape.name}{where} ORDER BY {order or keys}"  # noqa: S608 - ours
+        query = f"SELECT {shape.selected} FROM {shape.name}{where(conditions)} ORDER BY {order or keys}"  # noqa: S608
         if limit is not None:
             query += " LIMIT %b"
             parameters.append(limit)

@@ -24,6 +24,7 @@ _PRUNE = """WITH gone AS (
     DELETE FROM events WHERE seq IN (
         SELECT seq FROM events e WHERE seq > %b AND (at_ms < %b::int8 OR seq <= %b::int8)
         AND NOT EXISTS (SELECT 1 FROM cells c WHERE c.live AND c.session_id = e.session_id)
+        AND NOT EXISTS (SELECT 1 FROM threads t WHERE t.id = e.thread_id)
         ORDER BY seq LIMIT %b
     ) RETURNING seq
 ) SELECT count(*), coalesce(max(seq), 0) FROM gone"""

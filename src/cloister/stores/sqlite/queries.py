@@ -43,9 +43,15 @@ def row(table: Table, key: str) -> Query:
 
 
 def chosen(
-    table: Table, *, after: str | None, limit: int, live: bool | None = None, **columns: Parameter | None
+    table: Table,
+    *,
+    after: Parameter | None = None,
+    limit: int = -1,
+    live: bool | None = None,
+    more: tuple[str, Parameter] | None = None,
+    **columns: Parameter | None,
 ) -> Query:
-    """Those rows whose columns are as given; None is for any."""
+    """Those rows whose columns are as given; None is for any. `more` is one more condition, with what goes into it."""
     conditions = [f"{name} = ?" for name, value in columns.items() if value is not None]
     parameters = [value for value in columns.values() if value is not None]
     if live is not None:
@@ -54,6 +60,9 @@ def chosen(
     if after is not None:
         conditions.append(f"{KEYS[table][0]} > ?")
         parameters.append(after)
+    if more is not None:
+        conditions.append(more[0])
+        parameters.append(more[1])
     return rows(table, conditions, parameters, limit=limit)
 
 
@@ -79,6 +88,20 @@ def blob(name: str) -> Query:
 
 def last_event(link: Link) -> int:
     return link.value("SELECT coalesce(max(seq), 0) FROM events")
+
+
+def last_event_of(upto: int | None, **columns: str | None) -> Query:
+    conditions = [f"{name} = ?" for name, value in columns.items() if value is not None]
+    parameters: list[Parameter] = [value for value in columns.values() if value is not None]
+    if upto is not None:
+        conditions.append("seq <= ?")
+        parameters.append(upto)
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+    def query(link: Link) -> int:
+        return link.value(f"SELECT coalesce(max(seq), 0) FROM events{where}", tuple(parameters))  # noqa: S608
+
+    return query
 
 
 def owners(link: Link, now_ms: int) -> list[str]:

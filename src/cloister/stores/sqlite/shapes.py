@@ -26,6 +26,7 @@ class Shape:
 
 # A row's fields that are JSON.
 _JSON = frozenset({"blobs", "doc", "value"})
+_BOOLS = frozenset({"archived", "live"})
 # Not written by a put: see `MoveHead`.
 _KEPT = frozenset({("sessions", "head")})
 
@@ -43,7 +44,7 @@ def _plain_shape(kind: type[Any], table: Table) -> Shape:
     names = tuple(field.name for field in fields(kind))
     written = tuple(name for name in names if (table, name) not in _KEPT)
     json_at = [place for place, name in enumerate(names) if name in _JSON]
-    live_at = names.index("live") if "live" in names else None
+    bools_at = [place for place, name in enumerate(names) if name in _BOOLS]
 
     def encode(row: Any) -> Columns:
         return tuple([dumps(getattr(row, name)) if name in _JSON else getattr(row, name) for name in written])
@@ -52,8 +53,8 @@ def _plain_shape(kind: type[Any], table: Table) -> Shape:
         parts = list(columns)
         for place in json_at:
             parts[place] = loads(parts[place])
-        if live_at is not None:
-            parts[live_at] = bool(parts[live_at])
+        for place in bools_at:
+            parts[place] = bool(parts[place])
         return kind(*parts)
 
     return Shape(table, ", ".join(names), _put_statement(table, written), encode, decode)
@@ -62,15 +63,15 @@ def _plain_shape(kind: type[Any], table: Table) -> Shape:
 # -- cells: written again with each wait, which changes nothing that they are found by --------------------------------
 
 CELL_AGAIN = (
-    "UPDATE cells SET state = ?, ended_ms = ?, doc = ?, image = ? "
+    "UPDATE cells SET state = ?, ended_ms = ?, doc = ?, image = ?, thread_id = ?, turn_id = ?, item_id = ? "
     "WHERE id = ? AND session_id = ? AND number = ? AND live = ? AND created_ms = ?"
 )
 
 
 def columns_again(columns: Columns) -> Columns:
     """Those of a row, as `CELL_AGAIN` wants them."""
-    cell_id, session_id, number, state, live, created_ms, ended_ms, doc, image = columns
-    return (state, ended_ms, doc, image, cell_id, session_id, number, live, created_ms)
+    cell_id, session_id, number, state, live, created_ms, ended_ms, doc, image, *within = columns
+    return (state, ended_ms, doc, image, *within, cell_id, session_id, number, live, created_ms)
 
 
 # -- calls: an intent is flat in its table, a settlement is one text --------------------------------------------------

@@ -120,7 +120,8 @@ def _step(write: Write, now_ms: int) -> Step:
         case Settle(settled=settled):
             return partial(_settle, settled, settled_columns(settled))
         case Append(session_id=session_id, kind=kind, at_ms=at_ms, doc=doc):
-            return partial(_append, (session_id, kind, at_ms, dumps(doc)))
+            within = (write.thread_id, write.turn_id, write.item_id)
+            return partial(_append, (session_id, kind, at_ms, dumps(doc), *within))
         case Decide(row=row, was=was):
             return partial(_decide, row, dumps(row.doc), was)
         case MoveHead(session_id=session_id, was=was):
@@ -161,6 +162,12 @@ _OWNED_BY_SESSION: tuple[Table, ...] = (
     "files",
     "secrets",
     "attachments",
+    "threads",
+    "turns",
+    "items",
+    "answers",
+    "inputs",
+    "tool_calls",
 )
 _DROP: Mapping[Table, str] = {
     table: f'DELETE FROM "{table}" WHERE ' + " AND ".join(f"{name} = ?" for name in names)  # noqa: S608
@@ -204,8 +211,11 @@ def _outline(hand: Hand, key: str) -> Entry | None:
     return decode_entry(found[0]) if found else None
 
 
+_APPEND = "INSERT INTO events (session_id, kind, at_ms, doc, thread_id, turn_id, item_id) VALUES (?, ?, ?, ?, ?, ?, ?)"
+
+
 def _append(columns: Columns, hand: Hand) -> None:
-    seq = hand.inserted("INSERT INTO events (session_id, kind, at_ms, doc) VALUES (?, ?, ?, ?)", columns)
+    seq = hand.inserted(_APPEND, columns)
     hand.appended.append(seq)
 
 

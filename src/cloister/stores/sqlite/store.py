@@ -44,6 +44,7 @@ from cloister.stores.sqlite.opening import Synchronous, absolute, connect, open_
 from cloister.stores.sqlite.reader import Readers
 from cloister.stores.sqlite.receipt import Receipt
 from cloister.stores.sqlite.steps import Hand, steps_of
+from cloister.stores.sqlite.threads import SqliteThreads
 from cloister.stores.sqlite.trouble import trouble
 from cloister.stores.sqlite.watch import Watch, mark_of
 from cloister.stores.sqlite.writer import Writer
@@ -64,7 +65,7 @@ class _Open:
     watch: Watch
 
 
-class SqliteStore:
+class SqliteStore(SqliteThreads):
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -158,8 +159,10 @@ class SqliteStore:
     async def session(self, session_id: str) -> SessionRow | None:
         return await self._read(queries.row("sessions", session_id))
 
-    async def sessions(self, *, after: str | None = None, limit: int = 1000) -> Sequence[SessionRow]:
-        return await self._read(queries.chosen("sessions", after=after, limit=limit))
+    async def sessions(
+        self, *, tenant: str | None = None, after: str | None = None, limit: int = 1000
+    ) -> Sequence[SessionRow]:
+        return await self._read(queries.chosen("sessions", after=after, limit=limit, tenant=tenant))
 
     async def cell(self, cell_id: str) -> CellRow | None:
         return await self._read(queries.row("cells", cell_id))
@@ -179,22 +182,33 @@ class SqliteStore:
         return await self._read(queries.row("approvals", approval_id))
 
     async def approvals(
-        self, *, session_id: str | None = None, state: str | None = None, after: str | None = None, limit: int = 1000
+        self,
+        *,
+        session_id: str | None = None,
+        tenant: str | None = None,
+        state: str | None = None,
+        after: str | None = None,
+        limit: int = 1000,
     ) -> Sequence[ApprovalRow]:
+        more = None if tenant is None else ("session_id IN (SELECT id FROM sessions WHERE tenant = ?)", tenant)
         return await self._read(
-            queries.chosen("approvals", after=after, limit=limit, session_id=session_id, state=state)
+            queries.chosen("approvals", after=after, limit=limit, more=more, session_id=session_id, state=state)
         )
 
     async def snapshots(self, session_id: str) -> Sequence[SnapshotRow]:
         return await self._read(queries.rows("snapshots", ("session_id = ?",), (session_id,)))
 
-    async def events(self, *, session_id: str | None = None, since: int = 0, limit: int = 1000) -> Sequence[EventRow]:
-        if session_id is None:
-            return await self._read(queries.rows("events", ("seq > ?",), (since,), limit=limit))
-        return await self._read(queries.rows("events", ("seq > ?", "session_id = ?"), (since, session_id), limit=limit))
+    async def events(
+        self, *, session_id: str | None = None, thread_id: str | None = None, since: int = 0, limit: int = 1000
+    ) -> Sequence[EventRow]:
+        return await self._read(
+            queries.chosen("events", after=since, limit=limit, session_id=session_id, thread_id=thread_id)
+        )
 
-    async def last_event(self) -> int:
-        return await self._read(queries.last_event)
+    async def last_event(
+        self, *, session_id: str | None = None, thread_id: str | None = None, upto: int | None = None
+    ) -> int:
+        return await self._read(queries.last_event_of(upto, session_id=session_id, thread_id=thread_id))
 
     async def wait_for_events(self, since: int, timeout_ms: int) -> bool:
         return await self._here().watch.wait(since, timeout_ms)

@@ -35,7 +35,8 @@ class Prune:
             return 0, self.last
         dropped = hand.changes(
             "DELETE FROM events WHERE seq > ? AND seq <= ? AND (seq <= ? OR at_ms < ?) "
-            "AND session_id NOT IN (SELECT session_id FROM cells WHERE live)",
+            "AND session_id NOT IN (SELECT session_id FROM cells WHERE live) "
+            "AND (thread_id IS NULL OR thread_id NOT IN (SELECT id FROM threads))",
             (self.after, seen, self.last_dropped, self.before_ms),
         )
         return dropped, seen

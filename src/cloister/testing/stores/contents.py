@@ -2,7 +2,7 @@
 
 import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from cloister.core.call import CallStatus
 from cloister.core.diagnostic import ErrorObject, Span
@@ -11,23 +11,29 @@ from cloister.ports.journal import Entry, Intent
 from cloister.ports.rows import (
     KEYS,
     TABLE_OF,
+    AnswerRow,
     Append,
     ApprovalRow,
-    AttachmentRow,
     CellRow,
     Decide,
     Drop,
     EventRow,
     FileRow,
+    InputRow,
     Intend,
+    ItemRow,
     MoveHead,
     Put,
     SecretRow,
     SessionRow,
     Settle,
     SnapshotRow,
+    ThreadRow,
+    ToolCallRow,
+    TurnRow,
     ValueRow,
     Write,
+    label_mark,
 )
 from cloister.stores.rules import key_of
 from cloister.testing.behaviour import Chapter
@@ -50,11 +56,14 @@ from cloister.testing.stores.lab import (
     put,
     read_back,
     refused,
+    said,
     same,
     secret,
     session,
     settlement,
     snapshot,
+    thread,
+    turn,
     value,
     write,
 )
@@ -114,6 +123,12 @@ async def _fields(lab: StoreLab) -> None:
         Entry(intent(3), settlement(3, status=CallStatus.ERROR, value=None, error=error)),
         Entry(intent(4), settlement(4, status=CallStatus.DENIED, error=ErrorObject("NO", "no", None, Span(1, 2)))),
         event(5, kind="", at_ms=0),
+        event(6, thread_id="thr_1", turn_id="trn_1", item_id="itm_1"),
+        session("ses_3", tenant="acme"),
+        cell("cel_3", thread_id="thr_1", turn_id="trn_1", item_id="itm_1"),
+        thread("thr_1", tenant="acme", archived=True, search="s" * 2000, labels=label_mark("a", "b" * 2000)),
+        turn("trn_1", number=2**40, live=False, ended_ms=NOW_MS, operation_key="k" * 128),
+        said("inp_1", turn_id="trn_1", client_id="c"),
     ]
     await put(lab.store, *rows)
     for row in rows:
@@ -165,10 +180,10 @@ async def _not_shared(lab: StoreLab) -> None:
                 read.value["list"].append(2)
             case Entry(intent=Intent(arguments=dict() as held)):
                 held["new"] = 2
-            case SessionRow() | CellRow() | ApprovalRow() | SnapshotRow() | FileRow() | SecretRow() | AttachmentRow():
-                read.doc["list"].append(2)
-            case _:
+            case None:
                 raise AssertionError(f"there was no {row!r}")
+            case _:
+                cast("Any", read).doc["list"].append(2)
         same(await read_back(lab.store, row), row)
 
 
@@ -185,6 +200,12 @@ async def _over(lab: StoreLab) -> None:
         FileRow("ses_a", "/a", name_of(b"image"), 5, 6),
         SecretRow("ses_a", "TOKEN", b"other", 7, 8),
         attachment(media_type="image/webp"),
+        ThreadRow("thr_ses_a", "ses_b", 9, 10, "acme", True, "other", label_mark("a", "b")),
+        TurnRow("trn_ses_a", "ses_b", "thr_b", 2, "completed", False, 11, 12, "key"),
+        ItemRow("itm_ses_a", "ses_b", "thr_b", "trn_b", "error", "failed", 13),
+        AnswerRow("trn_ses_a", 1, "ses_b", "thr_b", "other", 14),
+        InputRow("inp_ses_a", "ses_b", "thr_b", "dropped", 15, "trn_b", "mine"),
+        ToolCallRow("cal_ses_a", "ses_b", "thr_b", "trn_b", "resolved", 16),
     ]
     await put(lab.store, *others)
     for row in others:

@@ -13,6 +13,7 @@ from cloister.core.errors import CloisterError
 from cloister.ports.journal import Entry, Intent, Settled, call_key
 from cloister.ports.rows import (
     KEYS,
+    AnswerRow,
     Append,
     ApprovalRow,
     AttachmentRow,
@@ -21,6 +22,8 @@ from cloister.ports.rows import (
     EventRow,
     Fence,
     FileRow,
+    InputRow,
+    ItemRow,
     Put,
     PutBlob,
     Row,
@@ -28,6 +31,9 @@ from cloister.ports.rows import (
     SessionRow,
     SnapshotRow,
     Table,
+    ThreadRow,
+    ToolCallRow,
+    TurnRow,
     ValueRow,
     Write,
 )
@@ -115,6 +121,30 @@ def attachment(data: bytes = b"picture", session_id: str = "ses_a", **fields: An
     return replace(AttachmentRow(session_id, name_of(data), "image/png", len(data), NOW_MS), **fields)
 
 
+def thread(id: str = "thr_a", session_id: str = "ses_a", **fields: Any) -> ThreadRow:
+    return replace(ThreadRow(id, session_id, NOW_MS, NOW_MS + 1), **fields)
+
+
+def turn(id: str = "trn_a", session_id: str = "ses_a", **fields: Any) -> TurnRow:
+    return replace(TurnRow(id, session_id, "thr_a", 1, "queued", live=True, created_ms=NOW_MS), **fields)
+
+
+def item(id: str = "itm_a", session_id: str = "ses_a", **fields: Any) -> ItemRow:
+    return replace(ItemRow(id, session_id, "thr_a", "trn_a", "cell", "queued", NOW_MS), **fields)
+
+
+def model_answer(number: int = 1, session_id: str = "ses_a", **fields: Any) -> AnswerRow:
+    return replace(AnswerRow("trn_a", number, session_id, "thr_a", f"{number:064x}", NOW_MS), **fields)
+
+
+def said(id: str = "inp_a", session_id: str = "ses_a", **fields: Any) -> InputRow:
+    return replace(InputRow(id, session_id, "thr_a", "queued", NOW_MS), **fields)
+
+
+def tool_call(id: str = "cal_a", session_id: str = "ses_a", **fields: Any) -> ToolCallRow:
+    return replace(ToolCallRow(id, session_id, "thr_a", "trn_a", "pending", NOW_MS), **fields)
+
+
 def intent(number: int = 1, cell_id: str = "cel_a", session_id: str = "ses_a", **fields: Any) -> Intent:
     made = Intent(
         key=call_key(cell_id, number),
@@ -151,6 +181,12 @@ def one_of_each(session_id: str = "ses_a", doc: Any = None) -> list[Row]:
         file(**mine, **held),
         secret(**mine, **held),
         attachment(**mine, **held),
+        thread(f"thr_{session_id}", **mine, **held),
+        turn(f"trn_{session_id}", **mine, **held),
+        item(f"itm_{session_id}", **mine, **held),
+        model_answer(turn_id=f"trn_{session_id}", **mine, **held),
+        said(f"inp_{session_id}", **mine, **held),
+        tool_call(f"cal_{session_id}", **mine, **held),
     ]
 
 
@@ -224,6 +260,18 @@ async def read_back(store: Store, row: Row) -> Row | None:
             return _only([it for it in await store.secrets(row.session_id) if it.name == row.name])
         case AttachmentRow():
             return _only([it for it in await store.attachments(row.session_id) if it.blob == row.blob])
+        case ThreadRow():
+            return await store.thread(row.id)
+        case TurnRow():
+            return await store.turn(row.id)
+        case ItemRow():
+            return _only([it for it in await store.items(row.thread_id) if it.id == row.id])
+        case AnswerRow():
+            return _only([it for it in await store.answers(row.turn_id) if it.number == row.number])
+        case InputRow():
+            return _only([it for it in await store.inputs(row.thread_id) if it.id == row.id])
+        case ToolCallRow():
+            return await store.tool_call(row.id)
 
 
 R = TypeVar("R")

@@ -1,13 +1,13 @@
 """The whole suite, in the order in which it is best read."""
 
 from cloister.testing.behaviour import Behaviour
-from cloister.testing.stores import batches, blobs, calls, contents, events, handles, owners, reading
+from cloister.testing.stores import batches, blobs, calls, contents, events, handles, owners, reading, threads
 from cloister.testing.stores.lab import StoreLab
 
 # Of every store.
 BEHAVIOURS: list[Behaviour[StoreLab]] = [
     behaviour
-    for part in (contents, reading, batches, calls, events, blobs, owners, handles)
+    for part in (contents, reading, batches, calls, events, threads, blobs, owners, handles)
     for behaviour in part.chapter.behaviours
 ]
 # Of stores that can be opened more than once on the same data: `StoreLab.another`.

@@ -1,0 +1,70 @@
+"""The threads of a host with a store: opened and closed with it, their sessions among its own."""
+
+from typing import TYPE_CHECKING, cast
+
+from cloister.core.errors import InvalidInput, SessionExists, SessionNotFound
+from cloister.core.ids import IdSource, check_session_id
+from cloister.ports.clock import Clock
+from cloister.sessions.events import Events
+from cloister.sessions.ledger import Ledger
+from cloister.sessions.session import Session
+from cloister.threads import ClientTools, Threads
+
+if TYPE_CHECKING:
+    from cloister.app.cloister import Cloister
+
+
+class Conversing:
+    """A part of `Cloister`."""
+
+    _ledger: Ledger | None
+    _events: Events
+    _clock: Clock
+    _ids: IdSource
+    _threads: Threads | None = None
+
+    @property
+    def threads(self) -> Threads:
+        """Conversations: threads, their turns and events. They are kept in a store."""
+        if self._ledger is None:
+            raise InvalidInput(
+                "threads are kept in a store", hint="give a store to the Cloister: store='sqlite:///...'"
+            )
+        if self._threads is None:
+            host = _Host(cast("Cloister", self))
+            self._threads = Threads(self._ledger, self._events, self._clock, self._ids, host)
+        return self._threads
+
+    async def _open_threads(self) -> None:
+        if self._ledger is not None:
+            await self.threads.open()
+
+    async def _close_threads(self) -> None:
+        """Before anything else: what ends from now on has only been left."""
+        if self._threads is not None:
+            await self._threads.close()
+
+
+class _Host:
+    def __init__(self, cloister: "Cloister") -> None:
+        self._cloister = cloister
+
+    def find(self, session_id: str) -> Session | None:
+        return self._cloister.find(session_id)
+
+    async def open_for_thread(self, session_id: str, tenant: str, source: ClientTools | None) -> Session:
+        """The session of that id, new or as it is in the store, with the tools of its client if it can be given any."""
+        session = await self._open(check_session_id(session_id), tenant, source)
+        if session.meta().tenant != tenant:
+            await session.close()
+            raise SessionNotFound(f"there is no session {session_id!r}")
+        return session
+
+    async def _open(self, session_id: str, tenant: str, source: ClientTools | None) -> Session:
+        if source is not None:
+            try:
+                return await self._cloister.open_session(session_id, tenant=tenant, sources=[source])
+            except SessionExists:
+                # It may go on already, with what it had: then it is given them now.
+                pass
+        return await self._cloister.open_session(session_id, tenant=tenant)

@@ -1,0 +1,21 @@
+"""What a host is asked about what it has found in its store."""
+
+from cloister.app.recovery import RecoveredCell, Recovery, RecoveryReport
+from cloister.core.errors import CellNotFound
+
+
+class Recovering:
+    """A part of `Cloister`."""
+
+    _recovery: Recovery | None
+
+    async def recovery_report(self) -> RecoveryReport:
+        """What this host has found in the store, when it opened and since then, and what became of it."""
+        return self._recovery.report if self._recovery is not None else RecoveryReport()
+
+    async def abandon(self, held: str) -> list[RecoveredCell]:
+        """Give up what `recovery_report()` says is held: the cells of that session, or the cell of that id. They fail
+        and say why, and the session can be opened. Raises `CellNotFound` if nothing of that id is held."""
+        if self._recovery is None:
+            raise CellNotFound(f"no session or cell {held!r} is held here: there is no store")
+        return await self._recovery.abandon(held)

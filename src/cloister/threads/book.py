@@ -1,0 +1,457 @@
+"""The book of one thread: its turns one after the other, what is said in their middle, and how they end.
+
+A turn is in progress, others stand in line behind it. What has been decided here is decided: every decision is made in
+one step of the event loop, and then written down under the fence of the thread's session, whose owner is the only one
+to write. Idle threads have no book.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from cloister.core.diagnostic import ErrorObject
+from cloister.core.dynamic import DynamicToolCallResult, DynamicToolSpec, check_specs
+from cloister.core.errors import (
+    CellNotFound,
+    CloisterError,
+    InvalidInput,
+    LeaseLost,
+    OperationConflict,
+    QueueFull,
+    SessionClosed,
+    StoreUnavailable,
+    TurnNotFound,
+)
+from cloister.core.item import ContextCompaction, Item, ItemKind, UserMessage
+from cloister.core.strand import Strand
+from cloister.core.thread import Thread, parse_patch
+from cloister.core.turn import LOCAL, Status, SteerParams, SteerReceipt, Turn, TurnParams, TurnUsage
+from cloister.core.wire import keep_json, to_json
+from cloister.ports.clock import Clock
+from cloister.ports.store import Store
+from cloister.sessions.session import Session
+from cloister.threads.client_tools import ClientTools
+from cloister.threads.driver import Driver, TurnEnd
+from cloister.threads.inputs import Line
+from cloister.threads.open_turn import BudgetSpent, OpenTurn
+from cloister.threads.pen import Pen
+from cloister.threads.rows import first_item_of, item_of, turn_of
+from cloister.threads.state import Machine, Move
+from cloister.threads.streams import Streams
+
+log = logging.getLogger("cloister.threads")
+# Turns of one thread that have not ended.
+MAX_TURNS = 32
+_INTERRUPTED = ErrorObject("INTERRUPTED", "the turn was interrupted")
+_AGAIN_SECONDS = 1.0
+
+
+@dataclass(slots=True, eq=False)
+class _Live:
+    turn: Turn
+    digest: str
+    machine: Machine
+    work: "asyncio.Task[None] | None" = None
+    # Done when its end is written down.
+    over: "asyncio.Future[Turn]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class Book:
+    def __init__(
+        self,
+        thread: Thread,
+        session: Session,
+        pen: Pen,
+        store: Store,
+        streams: Streams,
+        clock: Clock,
+        tools: ClientTools,
+        driver_of: Callable[[Thread], Driver],
+        on_idle: Callable[["Book"], None],
+        flush: Callable[[], Awaitable[None]],
+        strand_of: Callable[[str, str], Strand | None],
+    ) -> None:
+        self._strand_of = strand_of
+        self._flush = flush
+        self.thread = thread
+        self.session = session
+        self.pen = pen
+        self._store = store
+        self._streams = streams
+        self._clock = clock
+        self._tools = tools
+        self._driver_of = driver_of
+        self._on_idle = on_idle
+        self._live: dict[str, _Live] = {}
+        self._line = Line(pen, store)
+        self._last_number = 0
+        self._closing = False
+        # One operation key makes one turn, and one id of a client's one input, although the store is asked in between.
+        self._one_at_a_time = asyncio.Lock()
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._live and not self._one_at_a_time.locked()
+
+    async def load(self) -> None:
+        """What has been written down of it."""
+        rows = await self._store.turns(thread_id=self.thread.id)
+        self._last_number = max((row.number for row in rows), default=0)
+        for row in rows:
+            if row.live:
+                turn = turn_of(row)
+                self._live[turn.id] = _Live(turn, row.doc["digest"], Machine(turn.status))
+        await self._line.load()
+
+    def resume(self) -> None:
+        """Go on with what another process has left in the middle."""
+        for live in self._live.values():
+            if live.turn.status is Status.IN_PROGRESS:
+                if live.work is None:
+                    self._start_work(live, resumed=True)
+                return
+        self._start_next()
+
+    async def close(self) -> None:
+        """The host goes: turns stay as they were written down, for whoever comes next."""
+        self._closing = True
+        tasks = [live.work for live in self._live.values() if live.work is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    # -- begun -------------------------------------------------------------------------------------------------------
+
+    async def begin(self, params: TurnParams) -> Turn:
+        self._driver_of(self.thread)
+        check_specs((*self.thread.dynamic_tools, *params.dynamic_tools))
+        environment_id = self._environment(params.environment_id)
+        async with self._one_at_a_time:
+            digest = params.digest()
+            if params.operation_key is not None:
+                found = await self._store.turns(thread_id=self.thread.id, operation_key=params.operation_key, limit=1)
+                if found:
+                    if found[0].doc["digest"] != digest:
+                        raise OperationConflict(
+                            f"operation {params.operation_key!r} of thread {self.thread.id!r} was another one before",
+                            hint="use a new operation_key for what is new",
+                        )
+                    live = self._live.get(found[0].id)
+                    return live.turn if live is not None else turn_of(found[0])
+            if len(self._live) >= MAX_TURNS:
+                raise QueueFull(f"thread {self.thread.id!r} has {MAX_TURNS} turns that have not ended")
+            turn = Turn(
+                self.pen.new_id("trn_"),
+                self.thread.id,
+                self._last_number + 1,
+                Status.QUEUED,
+                self.pen.now(),
+                params.input,
+                model=params.model or self.thread.model,
+                environment_id=environment_id,
+                dynamic_tools=params.dynamic_tools,
+                operation_key=params.operation_key,
+                budget=params.budget,
+            )
+            live = _Live(turn, digest, Machine())
+            at_once = not self._live
+            self._live[turn.id] = live
+            try:
+                if at_once:
+                    await self._offer(turn)
+                    await self._write_start(live)
+                else:
+                    await self.pen.write(*self.pen.turn("turn.queued", turn, digest))
+            except BaseException:
+                del self._live[turn.id]
+                self._tools.withdraw(turn.id)
+                raise
+            self._last_number = turn.number
+            if at_once:
+                self._start_work(live, resumed=False)
+            else:
+                # The one before it may have ended meanwhile.
+                self._start_next()
+            return live.turn
+
+    async def _offer(self, turn: Turn) -> None:
+        """Have the client's tools among those of the session before anything of the turn runs."""
+        specs = self._specs(turn)
+        if not specs:
+            return
+        for spec in specs:
+            known = self.session.tools.get(spec.full_name)
+            if known is not None and getattr(known, "source", None) is not self._tools:
+                raise InvalidInput(
+                    f"session {self.session.id!r} has a tool {spec.full_name!r} of its own",
+                    hint="give the client's tool another name, or a namespace",
+                )
+        self._tools.offer(turn.id, specs)
+        await self.session.refresh(self._tools.name)
+
+    def _environment(self, environment_id: str | None) -> str:
+        known = {LOCAL, *(one.environment_id for one in self.thread.environments)}
+        wanted = LOCAL if environment_id is None else environment_id
+        if wanted not in known:
+            raise InvalidInput(
+                f"there is no environment {wanted!r} in thread {self.thread.id!r}",
+                hint=f"there is {', '.join(sorted(known))}",
+            )
+        return wanted
+
+    def _specs(self, turn: Turn) -> tuple[DynamicToolSpec, ...]:
+        return (*self.thread.dynamic_tools, *turn.dynamic_tools)
+
+    async def _write_start(self, live: _Live) -> None:
+        live.machine.move(Move.START)
+        now = self.pen.now()
+        turn = replace(live.turn, status=live.machine.status, started_at=now)
+        said = Item(
+            self.pen.new_id("itm_"),
+            self.thread.id,
+            turn.id,
+            ItemKind.USER_MESSAGE,
+            Status.COMPLETED,
+            now,
+            UserMessage(turn.input),
+            now,
+        )
+        await self.pen.write(*self.pen.turn("turn.started", turn, live.digest), *self.pen.item(said))
+        live.turn = turn
+
+    def _start_next(self) -> None:
+        """Whose turn it is, if nobody's is in progress."""
+        if self._closing or any(live.work is not None for live in self._live.values()):
+            return
+        for live in self._live.values():
+            if live.machine.status is Status.QUEUED:
+                live.work = asyncio.get_running_loop().create_task(self._begin_queued(live), name=live.turn.id)
+                return
+        if not self._live:
+            self._on_idle(self)
+
+    async def _begin_queued(self, live: _Live) -> None:
+        try:
+            await self._offer(live.turn)
+            await self._write_start(live)
+        except CloisterError as error:
+            if live.machine.status is Status.QUEUED or not isinstance(error, (LeaseLost, SessionClosed)):
+                await self._end(live, Move.FAIL, TurnEnd(ErrorObject(error.code, error.message, error.hint)))
+            return
+        await self._work(live, resumed=False)
+
+    # -- worked on ---------------------------------------------------------------------------------------------------
+
+    def _start_work(self, live: _Live, *, resumed: bool) -> None:
+        live.work = asyncio.get_running_loop().create_task(self._work(live, resumed=resumed), name=live.turn.id)
+
+    async def _work(self, live: _Live, *, resumed: bool) -> None:
+        try:
+            move, end = Move.COMPLETE, await self._drive(live, resumed=resumed)
+            if end.error is not None:
+                move = Move.FAIL
+        except asyncio.CancelledError:
+            # Interrupted, which writes the end, or the host goes, and there is none.
+            return
+        except (LeaseLost, SessionClosed) as error:
+            log.warning("turn %s goes on elsewhere, if it does: %s", live.turn.id, error)
+            return
+        except BudgetSpent as spent:
+            move, end = Move.FAIL, TurnEnd(spent.error)
+        except CloisterError as error:
+            move, end = Move.FAIL, TurnEnd(ErrorObject(error.code, error.message, error.hint))
+        # Containment: whatever a driver does, its turn has an end.
+        except Exception:
+            log.exception("the driver of turn %s broke", live.turn.id)
+            move, end = Move.FAIL, TurnEnd(ErrorObject("INTERNAL", "the driver of the turn broke; the log says why"))
+        await self._end(live, move, end)
+
+    async def _drive(self, live: _Live, *, resumed: bool) -> TurnEnd:
+        turn = live.turn
+        opened = OpenTurn(
+            self.thread,
+            turn,
+            self.session,
+            self._specs(turn),
+            self.pen,
+            self._store,
+            self._streams,
+            self._line,
+            self._flush,
+            resumed=resumed,
+        )
+        await opened.load()
+        driver = self._driver_of(self.thread)
+        try:
+            if turn.budget.wall_ms is None or turn.started_at is None:
+                return await driver.run(opened)
+            left_ms = turn.budget.wall_ms - (self.pen.now() - turn.started_at).total_seconds() * 1000
+            return await self._within(driver.run(opened), left_ms, turn.budget.wall_ms)
+        finally:
+            opened.flush()
+
+    async def _within(self, work: Awaitable[TurnEnd], left_ms: float, wall_ms: int) -> TurnEnd:
+        """On the host's clock, which tests can move."""
+        running = asyncio.ensure_future(work)
+        timer = asyncio.ensure_future(self._clock.sleep(max(left_ms, 0) / 1000))
+        try:
+            await asyncio.wait((running, timer), return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                return running.result()
+            raise BudgetSpent(
+                ErrorObject("BUDGET_SPENT", f"the turn has taken the {wall_ms} ms that it may", "give it more wall_ms")
+            )
+        finally:
+            for one in (running, timer):
+                one.cancel()
+            await asyncio.wait((running, timer))
+
+    # -- in the middle -----------------------------------------------------------------------------------------------
+
+    async def steer(self, turn_id: str, params: SteerParams) -> SteerReceipt:
+        async with self._one_at_a_time:
+            is_over = partial(self._is_over, turn_id)
+            return await self._line.say("steer", params.input, params.id, turn_id, is_over=is_over)
+
+    def _is_over(self, turn_id: str) -> bool:
+        live = self._live.get(turn_id)
+        return live is None or live.machine.status.is_final
+
+    async def notify(self, content: object, client_id: str | None = None, **more: Any) -> SteerReceipt:
+        """Something that nobody said, such as the end of a background cell: for the next request of this thread,
+        whichever turn makes it."""
+        said = SteerParams(content, client_id)
+        async with self._one_at_a_time:
+            return await self._line.say("notification", said.input, said.id, None, **more)
+
+    async def interrupt(self, turn_id: str) -> Turn:
+        """End a turn, for sure: returns when its cells have stopped and its end is written down. One that has ended
+        stays as it is."""
+        live = self._live.get(turn_id)
+        if live is None:
+            found = await self._store.turn(turn_id)
+            if found is None or found.thread_id != self.thread.id:
+                raise TurnNotFound(f"thread {self.thread.id!r} has no turn {turn_id!r}")
+            return turn_of(found)
+        if not live.machine.status.is_final:
+            await self.pen.write(self.pen.event("turn.interrupt_requested", {"turn_id": turn_id}, turn_id))
+        if live.machine.status.is_final:
+            return await asyncio.shield(live.over)
+        work = live.work
+        end = asyncio.ensure_future(self._end(live, Move.INTERRUPT, TurnEnd(_INTERRUPTED), stop=work))
+        await asyncio.shield(end)
+        return await asyncio.shield(live.over)
+
+    async def answer(self, turn_id: str, call_id: str, result: DynamicToolCallResult) -> None:
+        await self._tools.answer(self.thread.id, turn_id, call_id, result)
+
+    # -- ended -------------------------------------------------------------------------------------------------------
+
+    async def _end(self, live: _Live, move: Move, end: TurnEnd, stop: "asyncio.Task[None] | None" = None) -> None:
+        """The one point where completion, failure and interruption meet: the first decides, the others do nothing."""
+        if not live.machine.move(move):
+            return
+        if stop is not None and not stop.done():
+            stop.cancel()
+            await asyncio.wait([stop])
+        while True:
+            try:
+                await self._tools.turn_ended(live.turn.id)
+                if move is not Move.COMPLETE:
+                    await self._stop_cells(live.turn.id)
+                # What its cells have told comes before its end.
+                await self._flush()
+                await self._write_end(live, end)
+                break
+            except StoreUnavailable as error:
+                # What has been decided must be written down, or the turn would be gone on with.
+                log.warning("the end of turn %s could not be written down yet: %s", live.turn.id, error)
+                await self._clock.sleep(_AGAIN_SECONDS)
+            except (LeaseLost, SessionClosed) as error:
+                log.warning("the end of turn %s was not written down: %s", live.turn.id, error)
+                break
+        self._live.pop(live.turn.id, None)
+        if not live.over.done():
+            live.over.set_result(live.turn)
+        live.work = None
+        self._start_next()
+
+    async def _stop_cells(self, turn_id: str) -> None:
+        # Those of programs are known here before they are written down, calls that wait for a person by their rows.
+        mine = [one.id for one in await self.session.cells() if self._is_of(one.id, turn_id)]
+        rows = await self._store.cells(self.session.id, live=True)
+        mine += [row.id for row in rows if row.turn_id == turn_id and row.id not in mine]
+        for cell_id in mine:
+            try:
+                await self.session.terminate(cell_id)
+            except (CellNotFound, InvalidInput):
+                # It ended, and somebody has read so.
+                continue
+
+    def _is_of(self, cell_id: str, turn_id: str) -> bool:
+        strand = self._strand_of(self.session.id, cell_id)
+        return strand is not None and strand.turn_id == turn_id
+
+    async def _write_end(self, live: _Live, end: TurnEnd) -> None:
+        answers = await self._store.answers(live.turn.id)
+        usage = sum((keep_json(TurnUsage, row.doc["usage"]) for row in answers), TurnUsage())
+        now = self.pen.now()
+        turn = replace(
+            live.turn,
+            status=live.machine.status,
+            ended_at=now,
+            usage=usage,
+            error=end.error,
+            finished=end.finished,
+            answer=end.answer,
+        )
+        mine = self._line.take(lambda row: row.turn_id == turn.id)
+        writes = [write for row in mine for write in self._line.dropped(row)]
+        if turn.status is not Status.COMPLETED:
+            for item in await self._unfinished(turn.id):
+                writes += self.pen.item(replace(item, status=turn.status, ended_at=now))
+        try:
+            await self.pen.write(*writes, *self.pen.turn("turn.completed", turn, live.digest))
+        except BaseException:
+            self._line.give_back(mine)
+            raise
+        live.turn = turn
+
+    async def _unfinished(self, turn_id: str) -> list[Item]:
+        rows = await self._store.items(self.thread.id, after=first_item_of(turn_id))
+        return [item_of(row) for row in rows if row.turn_id == turn_id and row.state == Status.IN_PROGRESS]
+
+    # -- the thread itself -------------------------------------------------------------------------------------------
+
+    async def patch(self, patch: Mapping[str, Any]) -> Thread:
+        changes = parse_patch(patch)
+        async with self._one_at_a_time:
+            made = keep_json(Thread, {**to_json(self.thread), **changes})
+            changed = replace(made, updated_at=self.pen.now())
+            await self.pen.write(*self.pen.thread("thread.updated", changed))
+            self.thread = changed
+        return self.thread
+
+    async def compact(self, summary: str, through_item_id: str) -> Item:
+        """From now on a model is told `summary` in place of what was said up to that item. The log stays whole."""
+        rows = await self._store.items(self.thread.id)
+        through = next((row for row in rows if row.id == through_item_id), None)
+        if through is None:
+            raise InvalidInput(f"thread {self.thread.id!r} has no item {through_item_id!r}")
+        now = self.pen.now()
+        item = Item(
+            self.pen.new_id("itm_"),
+            self.thread.id,
+            rows[-1].turn_id,
+            ItemKind.CONTEXT_COMPACTION,
+            Status.COMPLETED,
+            now,
+            ContextCompaction(summary, through_item_id),
+            now,
+        )
+        await self.pen.write(*self.pen.item(item))
+        return item

@@ -1,0 +1,29 @@
+"""The driver port: what turns a turn into requests to a model, and the model's answers into work.
+
+What a driver may rely on, and what it must keep to:
+- `run` is called once a turn is in progress, and again after a crash, with all that was journalled: settled answers,
+  items, inputs that were delivered. It must look there first, and neither ask nor call anything twice.
+- Each answer of a model is journalled (`OpenTurn.settle`) before anything is done about it.
+- It returns how the turn ended, or raises: a `CloisterError` is told as it is, everything else as a failure of the
+  host. It is cancelled when the turn is interrupted or the host goes, and need not write anything down then.
+- It holds nothing of a turn between two calls of `run`, and one driver serves many turns at once.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from cloister.core.diagnostic import ErrorObject
+from cloister.threads.open_turn import OpenTurn
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """Completed, or failed for `error`. With `finished`, `answer` is the value that a program gave to `finish`."""
+
+    error: ErrorObject | None = None
+    finished: bool = False
+    answer: Any = None
+
+
+class Driver(Protocol):
+    async def run(self, turn: OpenTurn) -> TurnEnd: ...

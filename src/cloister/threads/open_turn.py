@@ -1,0 +1,286 @@
+"""A turn in the hands of its driver: what it may look at, what it may do, and what it must write down.
+
+Everything that is written here is safe when the call returns. What was written before a crash is here again after it:
+`items`, `answers` and what was delivered.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cloister.core.cell import Observation
+from cloister.core.content import text_content
+from cloister.core.diagnostic import ErrorObject
+from cloister.core.dynamic import DynamicToolSpec
+from cloister.core.envelope import Envelope
+from cloister.core.item import KIND_OF, CellRun, ContextCompaction, Detail, Item, Notification, ToolCall, UserMessage
+from cloister.core.run import RunResult
+from cloister.core.strand import Strand
+from cloister.core.thread import Thread
+from cloister.core.turn import Status, Turn, TurnUsage
+from cloister.core.wire import keep_json, to_json
+from cloister.ports.rows import AnswerRow, InputRow, Put, Write
+from cloister.ports.store import Store
+from cloister.sessions.session import Session
+from cloister.threads.inputs import Line
+from cloister.threads.pen import Pen
+from cloister.threads.rows import first_item_of, item_of
+from cloister.threads.streams import Streams
+
+# A delta waits for so long for more of it, and is never larger.
+_MOMENT_SECONDS = 0.032
+_MOST_CHARS = 16 << 10
+
+
+class BudgetSpent(Exception):
+    """A turn has used what it may use; `error` says of what."""
+
+    def __init__(self, error: ErrorObject) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class SettledAnswer:
+    """What a model answered, as its driver wrote it down."""
+
+    number: int
+    request_digest: str
+    answer: Mapping[str, Any]
+    usage: TurnUsage
+
+
+class OpenTurn:
+    """Made by the book of its thread; lives as long as `Driver.run`."""
+
+    def __init__(
+        self,
+        thread: Thread,
+        turn: Turn,
+        session: Session,
+        tools: tuple[DynamicToolSpec, ...],
+        pen: Pen,
+        store: Store,
+        streams: Streams,
+        line: Line,
+        flush_events: Callable[[], Awaitable[None]],
+        *,
+        resumed: bool,
+    ) -> None:
+        self.thread = thread
+        self.turn = turn
+        self.session = session
+        # Those that the client brought along; programs and models may call them as all others.
+        self.tools = tools
+        # Whether a driver had this turn before.
+        self.resumed = resumed
+        self._pen = pen
+        self._store = store
+        self._streams = streams
+        self._line = line
+        self._flush_events = flush_events
+        self._items: dict[str, Item] = {}
+        self._answers: list[SettledAnswer] = []
+        self._deltas: dict[str, list[str]] = {}
+        self._flushing: asyncio.TimerHandle | None = None
+        # The event that says that an item has begun.
+        self._begun: dict[str, int] = {}
+
+    async def load(self) -> None:
+        """What was written down of it before."""
+        rows = await self._store.items(self.thread.id, after=first_item_of(self.turn.id))
+        self._items = {row.id: item_of(row) for row in rows if row.turn_id == self.turn.id}
+        self._answers = [
+            SettledAnswer(row.number, row.request_digest, row.doc["answer"], keep_json(TurnUsage, row.doc["usage"]))
+            for row in await self._store.answers(self.turn.id)
+        ]
+
+    # -- what there is -----------------------------------------------------------------------------------------------
+
+    @property
+    def items(self) -> Sequence[Item]:
+        """Of this turn, the oldest first."""
+        return tuple(self._items.values())
+
+    @property
+    def answers(self) -> Sequence[SettledAnswer]:
+        """Those of this turn, by their numbers, which count from 1."""
+        return tuple(self._answers)
+
+    @property
+    def usage(self) -> TurnUsage:
+        return sum((one.usage for one in self._answers), TurnUsage())
+
+    async def history(self) -> list[Item]:
+        """The conversation so far, this turn's included, as a model is to be told it: after a compaction, its summary
+        and what came behind it."""
+        return compacted([item_of(row) for row in await self._store.items(self.thread.id)])
+
+    def check_budget(self) -> None:
+        """Raises `BudgetSpent` when no further request may be made. For before each of them."""
+        budget, usage = self.turn.budget, self.usage
+        if len(self._answers) >= budget.iterations:
+            raise BudgetSpent(_spent(f"the turn has made all its {budget.iterations} requests", "iterations"))
+        if budget.tokens is not None and usage.tokens >= budget.tokens:
+            raise BudgetSpent(_spent(f"the turn has used {usage.tokens} tokens of {budget.tokens}", "tokens"))
+
+    # -- what a model said -------------------------------------------------------------------------------------------
+
+    async def settle(
+        self, request_digest: str, answer: Mapping[str, Any], usage: TurnUsage, items: Sequence[Item] = ()
+    ) -> SettledAnswer:
+        """Journal the answer to the next request, with the items that it leads to, before any of it is acted upon."""
+        number = len(self._answers) + 1
+        turn = self.turn
+        row = AnswerRow(
+            turn.id,
+            number,
+            self._pen.session_id,
+            turn.thread_id,
+            request_digest,
+            round(self._pen.now().timestamp() * 1000),
+            {"answer": dict(answer), "usage": to_json(usage)},
+        )
+        await self._keep(items, Put(row))
+        settled = SettledAnswer(number, request_digest, answer, usage)
+        self._answers.append(settled)
+        return settled
+
+    # -- items -------------------------------------------------------------------------------------------------------
+
+    def item(self, detail: Detail, status: Status = Status.IN_PROGRESS) -> Item:
+        """An item of this turn that nobody knows of yet: see `keep` and `settle`."""
+        now = self._pen.now()
+        ended_at = now if status.is_final else None
+        kind = KIND_OF[type(detail)]
+        return Item(self._pen.new_id("itm_"), self.thread.id, self.turn.id, kind, status, now, detail, ended_at)
+
+    async def keep(self, *items: Item) -> None:
+        """Write items down as they are now, new ones or such as have changed; all of them or none."""
+        await self._keep(items)
+
+    async def end(self, item: Item, status: Status = Status.COMPLETED, detail: Detail | None = None) -> Item:
+        """An item that has ended, written down."""
+        self.flush()
+        if isinstance(item.detail, (CellRun, ToolCall)):
+            # What the cell or the call has told comes before the end of what it was for.
+            await self._flush_events()
+        ended = replace(item, status=status, ended_at=self._pen.now(), detail=detail or item.detail)
+        await self._keep((ended,))
+        return ended
+
+    async def _keep(self, items: Sequence[Item], *more: Write) -> None:
+        writes: list[Write] = [*more]
+        for one in items:
+            writes += self._pen.item(one)
+        numbers = await self._pen.write(*writes)
+        for one, seq in zip(items, numbers, strict=True):
+            self._items[one.id] = one
+            self._begun.setdefault(one.id, seq)
+
+    # -- deltas ------------------------------------------------------------------------------------------------------
+
+    def delta(self, item: Item, text: str) -> None:
+        """A piece of an item's text, for who listens now: gathered for a moment, and not written down. The item must
+        have been kept before."""
+        parts = self._deltas.setdefault(item.id, [])
+        parts.append(text)
+        if sum(map(len, parts)) >= _MOST_CHARS:
+            self.flush()
+        elif self._flushing is None:
+            self._flushing = asyncio.get_running_loop().call_later(_MOMENT_SECONDS, self.flush)
+
+    def flush(self) -> None:
+        """What was gathered goes now."""
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self._flushing = None
+        gathered, self._deltas = self._deltas, {}
+        now = self._pen.now()
+        for item_id, parts in gathered.items():
+            for text in _pieces("".join(parts)):
+                envelope = Envelope(
+                    "item.delta",
+                    now,
+                    {"text": text},
+                    thread_id=self.thread.id,
+                    turn_id=self.turn.id,
+                    item_id=item_id,
+                )
+                self._streams.tell(envelope, self._begun.get(item_id, 0))
+
+    # -- what came in the middle -------------------------------------------------------------------------------------
+
+    async def take_inputs(self) -> list[Item]:
+        """What has come since the last request, as items, delivered with this: for right before the next one."""
+        # From here on they are not dropped when the turn ends, unless this fails.
+        mine = self._line.take(lambda row: row.turn_id in (None, self.turn.id))
+        self._line.came.clear()
+        if not mine:
+            return []
+        items: list[Item] = []
+        writes: list[Write] = []
+        for row in mine:
+            item = self.item(_said(row), Status.COMPLETED)
+            items.append(item)
+            writes.append(Put(replace(row, state="delivered", turn_id=self.turn.id)))
+        try:
+            await self._keep(items, *writes)
+        except BaseException:
+            self._line.give_back(mine)
+            raise
+        return items
+
+    async def more_input(self) -> None:
+        """Returns when there is something for `take_inputs`."""
+        await self._line.came.wait()
+
+    # -- work --------------------------------------------------------------------------------------------------------
+
+    async def exec(self, item: Item, code: str, **terms: Any) -> Observation:
+        """Start a cell for an item that was kept; its events are the thread's. See `Session.exec`."""
+        return await self.session.exec(code, strand=self._strand(item), **terms)
+
+    async def cell_of(self, item: Item) -> str | None:
+        """The cell that was started for an item and whose end nobody has read, if there is one: after a crash, the one
+        to wait for."""
+        for row in await self._store.cells(self.session.id, live=True):
+            if row.item_id == item.id:
+                return row.id
+        return None
+
+    async def call(self, item: Item, name: str, arguments: Any) -> RunResult:
+        """Make a call for an item of kind `tool_call` that was kept with a `cell_id`: the same one after a crash is the
+        same call, and is not made twice."""
+        return await self.session.call(name, arguments, strand=self._strand(item), cell_id=item.detail.cell_id)
+
+    def new_cell_id(self) -> str:
+        return self._pen.new_id("cel_")
+
+    def _strand(self, item: Item) -> Strand:
+        return Strand(self.thread.id, self.turn.id, item.id)
+
+
+def compacted(items: Sequence[Item]) -> list[Item]:
+    """What a model is told of these: from the last compaction on, its summary in place of what it stands for."""
+    last = next((item for item in reversed(items) if isinstance(item.detail, ContextCompaction)), None)
+    if last is None:
+        return list(items)
+    through = last.detail.through_item_id
+    return [last, *(one for one in items if one.id > through and not isinstance(one.detail, ContextCompaction))]
+
+
+def _said(row: InputRow) -> Detail:
+    content = tuple(row.doc["content"]) or text_content("")
+    if row.doc["kind"] == "notification":
+        return Notification(content, row.id, row.client_id, row.doc.get("cell_id"))
+    return UserMessage(content, row.id, row.client_id)
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[start : start + _MOST_CHARS] for start in range(0, len(text), _MOST_CHARS)]
+
+
+def _spent(message: str, what: str) -> ErrorObject:
+    return ErrorObject("BUDGET_SPENT", message, f"give the turn a larger budget of {what}, or go on in another turn")

@@ -1,0 +1,457 @@
+"""The threads of a host: made, found, listed, forked, and their books opened when somebody has something to say.
+
+A thread has one session, made with it or named; who owns the session owns its threads. Looking needs no owner: details
+and lists are read from the store, streams from its log.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from cloister.core.dynamic import DynamicToolCallResult
+from cloister.core.envelope import Envelope
+from cloister.core.errors import CloisterError, InvalidInput, SessionNotFound, ThreadNotFound, TurnNotFound
+from cloister.core.ids import IdSource
+from cloister.core.item import ContextCompaction, Item
+from cloister.core.thread import DriverKind, ForkedFrom, Thread, ThreadDetail, ThreadParams
+from cloister.core.turn import SteerParams, SteerReceipt, Turn, TurnParams
+from cloister.ports.clock import Clock
+from cloister.ports.rows import CellRow, ThreadQuery, ThreadRow, Write
+from cloister.sessions.events import Events
+from cloister.sessions.ledger import Ledger
+from cloister.sessions.session import Session
+from cloister.threads.book import Book
+from cloister.threads.client_tools import ClientTools
+from cloister.threads.driver import Driver
+from cloister.threads.pen import Pen
+from cloister.threads.rows import detail_of, fold, item_of, marks, thread_of, turn_of
+from cloister.threads.streams import Stream, Streams, replay
+
+log = logging.getLogger("cloister.threads")
+MAX_PAGE = 1000
+# Sessions that were opened for a thread and have nothing to do stay open up to this number.
+_MOST_IDLE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadList:
+    """The newest first. `next` is where the next page begins, None at the end; a page may be short of what was asked
+    for when it had to pass over many."""
+
+    threads: tuple[Thread, ...]
+    next: str | None = None
+
+
+class SessionHost(Protocol):
+    """What threads need of the host that their sessions live in."""
+
+    def find(self, session_id: str) -> Session | None: ...
+    async def open_for_thread(self, session_id: str, tenant: str, source: ClientTools | None) -> Session: ...
+
+
+class Threads:
+    """Of one host; `Cloister.threads`. Event loop only."""
+
+    def __init__(self, ledger: Ledger, events: Events, clock: Clock, ids: IdSource, host: SessionHost) -> None:
+        self._ledger = ledger
+        self._store = ledger.store
+        self._events = events
+        self._clock = clock
+        self._ids = ids
+        self._host = host
+        self._streams = Streams(ledger.store)
+        self._drivers: dict[DriverKind, Driver] = {}
+        self._books: dict[str, Book] = {}
+        self._opening: dict[str, asyncio.Future[Book]] = {}
+        self._tools: dict[str, ClientTools] = {}
+        # Sessions that were opened here, the one that was needed longest ago first.
+        self._own: dict[str, None] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self._is_open = False
+        self._left = False
+
+    def drive(self, kind: DriverKind | str, driver: Driver) -> None:
+        """Have threads of that kind driven by it; before the host is entered, or what was left in the middle waits
+        until `resume`."""
+        self._drivers[DriverKind(kind)] = driver
+
+    # -- the host comes and goes ---------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        self._is_open = True
+        await self.resume()
+
+    async def resume(self) -> list[str]:
+        """Go on with the turns that nobody goes on with; the ids of those that another host has, or that cannot be gone
+        on with now, are given back."""
+        held: list[str] = []
+        wanted: dict[str, list[str]] = {}
+        for row in await self._store.turns(live=True):
+            wanted.setdefault(row.thread_id, []).append(row.id)
+        for thread_id, turns in wanted.items():
+            book = self._books.get(thread_id)
+            if book is None:
+                row = await self._store.thread(thread_id)
+                if row is None or thread_of(row).driver not in self._drivers:
+                    held += turns
+                    continue
+            try:
+                book = book or await self._book(thread_id)
+            except CloisterError as error:
+                log.warning("the turns of thread %s are not gone on with here: %s", thread_id, error)
+                held += turns
+        return held
+
+    def leave(self) -> None:
+        """The host goes: what is cancelled from now on has not ended."""
+        self._left = True
+
+    async def close(self) -> None:
+        self._left = True
+        for book in list(self._books.values()):
+            await book.close()
+        for task in list(self._closing):
+            task.cancel()
+        if self._closing:
+            await asyncio.wait(self._closing)
+        await self._streams.close()
+
+    # -- threads -------------------------------------------------------------------------------------------------
+
+    async def create(self, params: ThreadParams | None = None, *, tenant: str = "") -> Thread:
+        """A new thread. With a `session_id` it joins that session, otherwise it gets one of its own."""
+        params = params or ThreadParams()
+        self._check_open()
+        if params.session_id is not None:
+            await self._check_tenant(params.session_id, tenant)
+        session_id = params.session_id or self._ids.new("ses_")
+        session = await self._session(session_id, tenant)
+        now = self._pen(session.id, "").now()
+        thread = Thread(
+            self._ids.new("thr_"),
+            session.id,
+            now,
+            now,
+            title=params.title,
+            tenant=tenant,
+            driver=params.driver,
+            model=params.model,
+            provider=params.model.partition(":")[0] if params.model and ":" in params.model else None,
+            system_prompt=params.system_prompt,
+            dynamic_tools=params.dynamic_tools,
+            environments=params.environments,
+            labels=params.labels,
+            metadata=params.metadata,
+        )
+        pen = self._pen(session.id, thread.id)
+        await pen.write(*pen.thread("thread.started", thread))
+        return thread
+
+    async def _check_tenant(self, session_id: str, tenant: str) -> None:
+        row = await self._store.session(session_id)
+        if row is not None and row.tenant != tenant:
+            raise SessionNotFound(f"there is no session {session_id!r}")
+
+    async def get(self, thread_id: str, *, tenant: str | None = None) -> ThreadDetail:
+        """All of it, as it is at one moment."""
+        found = await self._store.conversation(thread_id)
+        if found is None or (tenant is not None and found.thread.tenant != tenant):
+            raise _no_thread(thread_id)
+        return detail_of(found)
+
+    async def list(
+        self,
+        *,
+        tenant: str | None = None,
+        archived: bool | None = None,
+        session_id: str | None = None,
+        search: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> ThreadList:
+        """Some threads, the newest first; `after` is the `next` of the page before. `search` is a part of the title."""
+        if type(limit) is not int or not 1 <= limit <= MAX_PAGE:
+            raise InvalidInput(f"limit must be a whole number from 1 to {MAX_PAGE}, not {limit!r:.80}")
+        query = ThreadQuery(tenant, archived, session_id, fold(search) if search else None, marks(labels or {}))
+        page = await self._store.threads(query, before=after, limit=limit)
+        return ThreadList(tuple(map(thread_of, page.rows)), page.before)
+
+    async def patch(self, thread_id: str, patch: Mapping[str, Any], *, tenant: str | None = None) -> Thread:
+        """Change its `title`, `labels`, `metadata`, `archived`, `model` or `system_prompt`."""
+        return await (await self._book_for(thread_id, tenant)).patch(patch)
+
+    async def compact(self, thread_id: str, summary: str, through_item_id: str, *, tenant: str | None = None) -> Item:
+        """Have models told `summary` in place of what was said up to that item, from their next request on."""
+        return await (await self._book_for(thread_id, tenant)).compact(summary, through_item_id)
+
+    async def fork(self, thread_id: str, turn_id: str | None = None, *, tenant: str | None = None) -> Thread:
+        """A new thread with what was said up to the end of that turn, or of the last that has ended, and with a session
+        as it was then: its variables, stored values and files."""
+        detail = await self.get(thread_id, tenant=tenant)
+        ended = [turn for turn in detail.turns if turn.status.is_final]
+        until = ended[-1] if turn_id is None and ended else next((t for t in ended if t.id == turn_id), None)
+        if turn_id is not None and until is None:
+            if any(turn.id == turn_id for turn in detail.turns):
+                raise InvalidInput(f"turn {turn_id!r} has not ended", hint="fork at one that has, or interrupt it")
+            raise TurnNotFound(f"thread {thread_id!r} has no turn {turn_id!r}")
+        book = await self._book(thread_id)
+        session = await self._fork_session(book.session, detail.thread, until)
+        now = book.pen.now()
+        source = detail.thread
+        thread = replace(
+            source,
+            id=self._ids.new("thr_"),
+            session_id=session.id,
+            created_at=now,
+            updated_at=now,
+            forked_from=ForkedFrom(source.id, until.id if until is not None else None),
+        )
+        self._own[session.id] = None
+        pen = self._pen(session.id, thread.id)
+        writes: list[Write] = [*pen.thread("thread.forked", thread)]
+        new_ids: dict[str, str] = {}
+        for turn in ended if until is not None else ():
+            if until is None or turn.number > until.number:
+                continue
+            copy = replace(turn, id=self._ids.new("trn_"), thread_id=thread.id, operation_key=None)
+            new_ids[turn.id] = copy.id
+            writes += pen.turn("turn.completed", copy, "")
+        for item in detail.items:
+            if item.turn_id in new_ids:
+                new_ids[item.id] = self._ids.new("itm_")
+                detail_of_item = item.detail
+                if isinstance(detail_of_item, ContextCompaction):
+                    through = new_ids.get(detail_of_item.through_item_id, "")
+                    detail_of_item = replace(detail_of_item, through_item_id=through)
+                writes += pen.item(
+                    replace(
+                        item,
+                        id=new_ids[item.id],
+                        thread_id=thread.id,
+                        turn_id=new_ids[item.turn_id],
+                        detail=detail_of_item,
+                    )
+                )
+        await pen.write(*writes)
+        self._rest(session.id)
+        return thread
+
+    async def _fork_session(self, session: Session, thread: Thread, until: Turn | None) -> Session:
+        session_id = self._ids.new("ses_")
+        cells = await self._store.cells(session.id)
+        at = _last_cell(cells, until)
+        if until is None or at is None:
+            # Nothing had run by then: it begins as every session here.
+            made = await self._host.open_for_thread(session_id, thread.tenant, None)
+        else:
+            made = await session.fork(at=at, session_id=session_id)
+        return made
+
+    # -- turns ---------------------------------------------------------------------------------------------------
+
+    async def turn(self, thread_id: str, params: TurnParams, *, tenant: str | None = None) -> tuple[Thread, Turn]:
+        """Say something: a turn that begins now, or when those before it have ended."""
+        book = await self._book_for(thread_id, tenant)
+        turn = await book.begin(params)
+        return book.thread, turn
+
+    async def get_turn(self, thread_id: str, turn_id: str, *, tenant: str | None = None) -> Turn:
+        await self._row(thread_id, tenant)
+        row = await self._store.turn(turn_id)
+        if row is None or row.thread_id != thread_id:
+            raise TurnNotFound(f"thread {thread_id!r} has no turn {turn_id!r}")
+        return turn_of(row)
+
+    async def steer(
+        self, thread_id: str, turn_id: str, params: SteerParams, *, tenant: str | None = None
+    ) -> SteerReceipt:
+        """Say something in the middle of a turn; it goes into the next request to the model. The receipt says what has
+        become of it."""
+        return await (await self._book_for(thread_id, tenant)).steer(turn_id, params)
+
+    async def notify(
+        self, thread_id: str, content: object, *, client_id: str | None = None, tenant: str | None = None
+    ) -> SteerReceipt:
+        """Tell the model with the next request, in whichever turn that is made. The same `client_id` is told once."""
+        return await (await self._book_for(thread_id, tenant)).notify(content, client_id)
+
+    async def interrupt(self, thread_id: str, turn_id: str, *, tenant: str | None = None) -> Turn:
+        """End a turn for sure; returns when its cells have stopped. What was stored stays."""
+        return await (await self._book_for(thread_id, tenant)).interrupt(turn_id)
+
+    async def answer(
+        self,
+        thread_id: str,
+        turn_id: str,
+        call_id: str,
+        result: DynamicToolCallResult,
+        *,
+        tenant: str | None = None,
+    ) -> None:
+        """The client's answer to a call of its tool; safe when this returns. Raises `ToolCallNotFound` for a call that
+        does not wait for one, such as one that has been answered."""
+        await (await self._book_for(thread_id, tenant)).answer(turn_id, call_id, result)
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    def events(self, *, thread_id: str | None = None, session_id: str | None = None, since: int = 0) -> Stream:
+        """What happens in a thread or a session, after the event of that number: `async with threads.events(...) as
+        events: async for envelope in events`. It does not end before the host does."""
+        self._check_open()
+        return self._streams.follow(thread_id=thread_id, session_id=session_id, since=since)
+
+    def replay(
+        self, *, thread_id: str | None = None, session_id: str | None = None, since: int = 0
+    ) -> AsyncGenerator[Envelope, None]:
+        """What is in the log after the event of that number, and then the end."""
+        return replay(self._store, thread_id=thread_id, session_id=session_id, since=since)
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if not self._is_open or self._left:
+            raise CloisterError("threads are used while their Cloister is open: async with Cloister(...)")
+
+    async def _row(self, thread_id: str, tenant: str | None) -> ThreadRow:
+        row = await self._store.thread(thread_id)
+        if row is None or (tenant is not None and row.tenant != tenant):
+            raise _no_thread(thread_id)
+        return row
+
+    async def _book_for(self, thread_id: str, tenant: str | None) -> Book:
+        self._check_open()
+        await self._row(thread_id, tenant)
+        return await self._book(thread_id)
+
+    async def _book(self, thread_id: str) -> Book:
+        """The book of a thread whose session is ours, opened if it is not."""
+        book = self._books.get(thread_id)
+        if book is not None and not book.session.closed:
+            return book
+        if (opening := self._opening.get(thread_id)) is None:
+            opening = self._opening[thread_id] = asyncio.ensure_future(self._open_book(thread_id))
+            opening.add_done_callback(lambda _: self._opening.pop(thread_id, None))
+        return await asyncio.shield(opening)
+
+    async def _open_book(self, thread_id: str) -> Book:
+        row = await self._row(thread_id, None)
+        thread = thread_of(row)
+        tools = self._client_tools(thread.session_id)
+        # Before the session is opened: cells that go on at once find their tools.
+        live = await self._store.turns(session_id=thread.session_id, live=True)
+        for turn in live:
+            if turn.state == "in_progress":
+                owner = await self._store.thread(turn.thread_id)
+                said = turn_of(turn)
+                if owner is not None:
+                    tools.offer(turn.id, (*thread_of(owner).dynamic_tools, *said.dynamic_tools))
+        going_on = {turn.id for turn in live}
+        for call in await self._store.tool_calls(session_id=thread.session_id):
+            if call.turn_id not in going_on:
+                continue
+            items = await self._store.items(call.thread_id, after=_before(call.doc["item_id"]), limit=1)
+            tools.take_up(call, item_of(items[0]) if items else None)
+        session = await self._session(thread.session_id, thread.tenant)
+        book = Book(
+            thread,
+            session,
+            self._pen(session.id, thread.id),
+            self._store,
+            self._streams,
+            self._clock,
+            tools,
+            self._driver_of,
+            self._idle,
+            self._events.flush,
+            self._events.strand,
+        )
+        await book.load()
+        self._books[thread_id] = book
+        book.resume()
+        return book
+
+    async def _session(self, session_id: str, tenant: str) -> Session:
+        """The session, open here and with the tools of clients."""
+        tools = self._client_tools(session_id)
+        session = self._host.find(session_id)
+        if session is None:
+            session = await self._host.open_for_thread(session_id, tenant, tools)
+            self._own[session_id] = None
+        known = [one.source for one in session.own_overlays if isinstance(one.source, ClientTools)]
+        if known != [tools]:
+            if known:
+                # A fork has come with those of the session that it was made of.
+                await session.remove_source(ClientTools.name)
+            await session.add_source(tools)
+        return session
+
+    def _client_tools(self, session_id: str) -> ClientTools:
+        tools = self._tools.get(session_id)
+        if tools is None:
+            tools = self._tools[session_id] = ClientTools(
+                session_id,
+                self._clock,
+                self._events.strand,
+                lambda thread_id: self._pen(session_id, thread_id),
+                lambda: self._left or self._ledger.leaving,
+            )
+        return tools
+
+    def _pen(self, session_id: str, thread_id: str) -> Pen:
+        return Pen(self._ledger, self._clock, self._ids, session_id, thread_id)
+
+    def _driver_of(self, thread: Thread) -> Driver:
+        driver = self._drivers.get(thread.driver)
+        if driver is None:
+            raise InvalidInput(
+                f"thread {thread.id!r} is driven by {thread.driver.value!r}, and this host has no such driver",
+                hint="give it one: cloister.threads.drive(kind, driver)",
+            )
+        return driver
+
+    def _idle(self, book: Book) -> None:
+        self._rest(book.thread.session_id)
+
+    def _rest(self, session_id: str) -> None:
+        """A session has nothing to do for now. Of those that were opened here only so many stay open."""
+        if session_id not in self._own or self._left:
+            return
+        self._own[session_id] = self._own.pop(session_id)
+        busy = {book.thread.session_id for book in self._books.values() if not book.is_idle}
+        over = len(self._own) - _MOST_IDLE
+        for name in [one for one in self._own if one not in busy][: max(over, 0)]:
+            del self._own[name]
+            task = asyncio.get_running_loop().create_task(self._let_go(name))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def _let_go(self, session_id: str) -> None:
+        session = self._host.find(session_id)
+        for thread_id in [key for key, book in self._books.items() if book.thread.session_id == session_id]:
+            del self._books[thread_id]
+        self._tools.pop(session_id, None)
+        if session is not None and not await session.cells():
+            await session.close()
+
+
+def _before(item_id: str) -> str:
+    """An id that comes right before that one."""
+    return item_id[:-1] + chr(ord(item_id[-1]) - 1) + "~"
+
+
+def _last_cell(cells: Iterable[CellRow], until: Turn | None) -> str | None:
+    """The last cell of the session's own namespace that had ended when the turn had."""
+    if until is None or until.ended_at is None:
+        return None
+    end_ms = round(until.ended_at.timestamp() * 1000)
+    found = [
+        row for row in cells if row.ended_ms is not None and row.ended_ms <= end_ms and not row.doc.get("isolated")
+    ]
+    return max(found, key=lambda row: row.number).id if found else None
+
+
+def _no_thread(thread_id: str) -> ThreadNotFound:
+    return ThreadNotFound(f"there is no thread {thread_id!r}")
