@@ -33,7 +33,7 @@ from cloister.core.wire import keep_json, to_json
 from cloister.ports.clock import Clock
 from cloister.ports.store import Store
 from cloister.sessions.session import Session
-from cloister.threads.client_tools import ClientTools
+from cloister.threads.client_tools import ClientTools, check_schemas
 from cloister.threads.driver import Driver, TurnEnd
 from cloister.threads.inputs import Line
 from cloister.threads.open_turn import BudgetSpent, OpenTurn
@@ -126,9 +126,11 @@ class Book:
 
     # -- begun -------------------------------------------------------------------------------------------------------
 
-    async def begin(self, params: TurnParams) -> Turn:
+    async def begin(self, params: TurnParams) -> tuple[Turn, bool]:
+        """The turn, and whether its operation_key has made it before."""
         self._driver_of(self.thread)
         check_specs((*self.thread.dynamic_tools, *params.dynamic_tools))
+        check_schemas(params.dynamic_tools)
         environment_id = self._environment(params.environment_id)
         async with self._one_at_a_time:
             digest = params.digest()
@@ -141,7 +143,7 @@ class Book:
                             hint="use a new operation_key for what is new",
                         )
                     live = self._live.get(found[0].id)
-                    return live.turn if live is not None else turn_of(found[0])
+                    return (live.turn if live is not None else turn_of(found[0])), True
             if len(self._live) >= MAX_TURNS:
                 raise QueueFull(f"thread {self.thread.id!r} has {MAX_TURNS} turns that have not ended")
             turn = Turn(
@@ -176,7 +178,7 @@ class Book:
             else:
                 # The one before it may have ended meanwhile.
                 self._start_next()
-            return live.turn
+            return live.turn, False
 
     async def _offer(self, turn: Turn) -> None:
         """Have the client's tools among those of the session before anything of the turn runs."""

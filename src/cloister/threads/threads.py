@@ -23,7 +23,7 @@ from cloister.sessions.events import Events
 from cloister.sessions.ledger import Ledger
 from cloister.sessions.session import Session
 from cloister.threads.book import Book
-from cloister.threads.client_tools import ClientTools
+from cloister.threads.client_tools import ClientTools, check_schemas
 from cloister.threads.driver import Driver
 from cloister.threads.pen import Pen
 from cloister.threads.rows import detail_of, fold, item_of, marks, thread_of, turn_of
@@ -42,6 +42,14 @@ class ThreadList:
 
     threads: tuple[Thread, ...]
     next: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    thread: Thread
+    turn: Turn
+    # Its operation_key has made it before.
+    is_known: bool
 
 
 class SessionHost(Protocol):
@@ -124,6 +132,7 @@ class Threads:
         """A new thread. With a `session_id` it joins that session, otherwise it gets one of its own."""
         params = params or ThreadParams()
         self._check_open()
+        check_schemas(params.dynamic_tools)
         if params.session_id is not None:
             await self._check_tenant(params.session_id, tenant)
         session_id = params.session_id or self._ids.new("ses_")
@@ -153,6 +162,10 @@ class Threads:
         row = await self._store.session(session_id)
         if row is not None and row.tenant != tenant:
             raise SessionNotFound(f"there is no session {session_id!r}")
+
+    async def describe(self, thread_id: str, *, tenant: str | None = None) -> Thread:
+        """The thread alone, without what was said in it."""
+        return thread_of(await self._row(thread_id, tenant))
 
     async def get(self, thread_id: str, *, tenant: str | None = None) -> ThreadDetail:
         """All of it, as it is at one moment."""
@@ -254,9 +267,14 @@ class Threads:
 
     async def turn(self, thread_id: str, params: TurnParams, *, tenant: str | None = None) -> tuple[Thread, Turn]:
         """Say something: a turn that begins now, or when those before it have ended."""
+        begun = await self.begin(thread_id, params, tenant=tenant)
+        return begun.thread, begun.turn
+
+    async def begin(self, thread_id: str, params: TurnParams, *, tenant: str | None = None) -> Begun:
+        """As `turn`, and says whether the turn was there already."""
         book = await self._book_for(thread_id, tenant)
-        turn = await book.begin(params)
-        return book.thread, turn
+        turn, is_known = await book.begin(params)
+        return Begun(book.thread, turn, is_known)
 
     async def get_turn(self, thread_id: str, turn_id: str, *, tenant: str | None = None) -> Turn:
         await self._row(thread_id, tenant)
