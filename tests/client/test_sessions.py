@@ -177,7 +177,7 @@ def test_both_clients_have_the_same_methods_with_the_same_arguments(server: Runn
     def methods(client: Any) -> dict[str, str]:
         found: dict[str, str] = {}
         for noun in ("sessions", "files", "values", "secrets", "attachments", "approvals", "threads"):
-            room = getattr(client, noun)
+            room: object = getattr(client, noun)
             for name in dir(type(room)):
                 if not name.startswith("_") and name != "send":
                     found[f"{noun}.{name}"] = str(inspect.signature(getattr(room, name)))
