@@ -3,16 +3,19 @@
 import asyncio
 from typing import TYPE_CHECKING, cast
 
-from cloister.core.errors import SessionExists, SessionNotFound
+from cloister.app.engines import EngineRoom
+from cloister.core.errors import InvalidInput, SessionExists, SessionNotFound
 from cloister.core.ids import check_session_id
 from cloister.core.language import parse_language
 from cloister.core.limits import SessionLimits
+from cloister.core.replay import ReplayReport
 from cloister.core.session import SessionMeta
 from cloister.core.wire import from_json
 from cloister.ports.clock import moment
 from cloister.ports.rows import CellRow, SessionRow
 from cloister.sessions import Session
 from cloister.sessions.ledger import Ledger
+from cloister.sessions.replay import replay_cell
 
 if TYPE_CHECKING:
     from cloister.app.cloister import Cloister
@@ -23,8 +26,12 @@ class Stored:
 
     _ledger: Ledger | None
     _sessions: dict[str, Session]
+    _room: EngineRoom
     # Being taken up at this moment: whoever else wants one waits for the same.
     _taking: "dict[str, asyncio.Task[Session]]"
+
+    def _check_usable(self) -> None:
+        raise NotImplementedError
 
     @property
     def is_kept(self) -> bool:
@@ -79,6 +86,14 @@ class Stored:
     async def last_event(self, session_id: str, upto: int) -> int:
         """The number of the last event of a session that is in the log, up to that one; 0 if there is none."""
         return await self._ledger.store.last_event(session_id=session_id, upto=upto) if self._ledger is not None else 0
+
+    async def replay(self, cell_id: str) -> ReplayReport:
+        """Go over a finished cell again, held against its journal: nothing is called, asked or written. Raises
+        `CellNotFound`, and `CannotReplay` for what has not ended or is not all on record."""
+        if self._ledger is None:
+            raise InvalidInput("what cells did is not written down here", hint="give a store to the Cloister")
+        self._check_usable()
+        return await replay_cell(self._ledger.store, self._room.seats, cell_id)
 
 
 def _meta(row: SessionRow) -> SessionMeta:

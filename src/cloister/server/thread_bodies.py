@@ -7,12 +7,14 @@ from pydantic import AfterValidator, ConfigDict, Discriminator, Field, StringCon
 from cloister.core.content import MAX_PARTS, parse_content
 from cloister.core.dynamic import MAX_DYNAMIC_TOOLS, DynamicToolCallResult, DynamicToolSpec, check_specs
 from cloister.core.errors import InvalidInput
+from cloister.core.language import parse_language
 from cloister.core.thread import (
     MAX_LABEL,
     MAX_LABELS,
     MAX_TITLE,
     DriverKind,
     ThreadParams,
+    Wake,
     check_labels,
     check_metadata,
     check_prompt,
@@ -27,7 +29,7 @@ from cloister.core.turn import (
     TurnParams,
     check_client_id,
 )
-from cloister.server.bodies import Body, SessionName
+from cloister.server.bodies import Body, Language, SessionName
 from cloister.server.fitting import fits, refusal
 from cloister.threads import check_input_schema
 
@@ -149,6 +151,8 @@ class CreateThread(Body):
     model: ModelName | None = None
     system_prompt: Prompt | None = None
     driver: Literal["code", "native"] = "code"
+    language: Language | None = None
+    wake: Literal["notify", "turn"] = "notify"
     dynamic_tools: DynamicTools = Field(default_factory=list[DynamicTool])
     environments: Annotated[list[Environment], Field(max_length=64)] = Field(default_factory=list[Environment])
     labels: ThreadLabels = Field(default_factory=dict)
@@ -161,6 +165,8 @@ class CreateThread(Body):
             model=self.model,
             system_prompt=self.system_prompt,
             driver=DriverKind(self.driver),
+            language=parse_language(self.language) if self.language is not None else None,
+            wake=Wake(self.wake),
             dynamic_tools=_specs(self.dynamic_tools),
             environments=tuple(TurnEnvironmentParams(one.environment_id, one.cwd) for one in self.environments),
             labels=self.labels,
@@ -179,6 +185,7 @@ class ChangeThread(Body):
     archived: bool = False
     model: ModelName | None = None
     system_prompt: Prompt | None = None
+    wake: Literal["notify", "turn"] = "notify"
 
     def said(self) -> dict[str, Any]:
         return {name: value for name, value in self if name in self.model_fields_set}
@@ -223,6 +230,8 @@ class BeginTurn(Body):
     environment_id: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
     operation_key: OwnId | None = None
     budget: Budget | None = None
+    switch_provider: bool = False
+    accepts_finish: bool = False
 
     def params(self) -> TurnParams:
         return TurnParams(
@@ -232,6 +241,8 @@ class BeginTurn(Body):
             environment_id=self.environment_id,
             operation_key=self.operation_key,
             budget=self.budget.said() if self.budget is not None else TurnBudget(),
+            switch_provider=self.switch_provider,
+            accepts_finish=self.accepts_finish,
         )
 
 
