@@ -7,7 +7,7 @@ and lists are read from the store, streams from its log.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from cloister.core.dynamic import DynamicToolCallResult
@@ -30,6 +30,7 @@ from cloister.ports.rows import CellRow, ThreadQuery, ThreadRow, Write
 from cloister.sessions.events import Events
 from cloister.sessions.ledger import Ledger
 from cloister.sessions.session import Session
+from cloister.threads.begun import Begun, ThreadList
 from cloister.threads.book import Book
 from cloister.threads.client_tools import ClientTools, check_schemas
 from cloister.threads.driver import Driver, ModelDriver
@@ -41,23 +42,6 @@ log = logging.getLogger("cloister.threads")
 MAX_PAGE = 1000
 # Sessions that were opened for a thread and have nothing to do stay open up to this number.
 _MOST_IDLE = 64
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadList:
-    """The newest first. `next` is where the next page begins, None at the end; a page may be short of what was asked
-    for when it had to pass over many."""
-
-    threads: tuple[Thread, ...]
-    next: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    thread: Thread
-    turn: Turn
-    # Its operation_key has made it before.
-    is_known: bool
 
 
 class SessionHost(Protocol):
