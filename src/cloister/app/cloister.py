@@ -48,6 +48,7 @@ from cloister.ports.keys import Purpose
 from cloister.ports.rows import Batch, Put, SessionRow
 from cloister.sessions.belongings import Belongings
 from cloister.sessions.envelope import Envelope, unseal
+from cloister.sessions.environments import parse_environments
 from cloister.sessions.events import EventListener, Events, EventStream
 from cloister.sessions.files import check_file_limits, parse_files
 from cloister.sessions.grounds import Grounds, SessionOptions
@@ -80,7 +81,8 @@ class Cloister(Approving, Stored, Conversing, Recovering):
     on_event: hears of what happens in all sessions; called on the event loop, so it must be quick. cells: how many
     there may be, how long they may take and how much of their output is told; see `CellLimits`. files: how many and how
     large they may be in a session; see `FileLimits`. store: where sessions are written down; durability: how much of
-    them; event_retention: for how long their events.
+    them; event_retention: for how long their events. environments: directories of this machine that threads may work
+    in, by id; see `Mount`.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class Cloister(Approving, Stored, Conversing, Recovering):
         durability: str | Durability | None = None,
         files: FileLimits | None = None,
         event_retention: EventRetention | None = None,
+        environments: Mapping[str, object] | None = None,
     ) -> None:
         self._tools = ToolRegistry(tools)
         self._clock = clock or SystemClock()
@@ -144,11 +147,19 @@ class Cloister(Approving, Stored, Conversing, Recovering):
         self._journaled = Durability.CALL if self._ledger is not None else Durability.NONE
         self._keys = Keys(Purpose.SNAPSHOT, snapshot_key)
         self._vault = Vault(Keys(Purpose.SECRET, secret_key))
+        self._environments = parse_environments(environments)
         self._recovery: Recovery | None = None
         self._upkeep: Upkeep | None = None
         if self._ledger is not None:
             self._recovery = Recovery(
-                self._ledger, self._desk, self._tools, self._events, self._clock, self._revive, self._vault
+                self._ledger,
+                self._desk,
+                self._tools,
+                self._events,
+                self._clock,
+                self._revive,
+                self._vault,
+                self._environments,
             )
         self._file_limits = check_file_limits(files)
         self._supervisor = Supervisor(given.check_cells(cells), self._clock)
@@ -424,6 +435,7 @@ class Cloister(Approving, Stored, Conversing, Recovering):
                 own_terms=terms.own,
                 file_limits=self._file_limits,
                 mounts=terms.mounts,
+                environments=self._environments,
             )
             return await self._make(options, grounds, origin, kept)
         except BaseException:
@@ -444,6 +456,7 @@ class Cloister(Approving, Stored, Conversing, Recovering):
             tenant=parent.tenant,
             labels=origin.labels,
             durability=level,
+            environments=tuple(parent.environments.names),
         )
         share = Share(grounds.catalog, grounds.plugins)
         share = await self._granting.fork(share, options, partial(self._untold.tell, options.id))

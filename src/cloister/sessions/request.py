@@ -94,6 +94,14 @@ def check_yield(value: object, name: str = "yield_ms") -> int:
     return value
 
 
+def check_cwd(path: object) -> str:
+    """A directory's name; whether there is one is found out by the program."""
+    try:
+        return normal_path(path)
+    except Refused as refused:
+        raise refused.for_host() from None
+
+
 def check_switch(value: object, name: str) -> bool:
     """Nothing but a boolean: "no" is true in Python."""
     if not isinstance(value, bool):

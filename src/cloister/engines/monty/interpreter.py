@@ -234,7 +234,7 @@ class MontyInterpreter:
         return ErrorObject(Code.ENGINE_CRASHED, "the worker that ran the program died", "run the cell again")
 
     def _compute(self, seat: Desk, program: Program) -> Awaitable[Step]:
-        home, self._home = self._home, None
+        home, self._home = files.home_of(program, self._home), None
         feed = seat.session.feed_run(
             program.code,
             inputs=program.inputs or None,
@@ -265,7 +265,7 @@ class MontyInterpreter:
     # -- in the lane -----------------------------------------------------------------------------------------
 
     def _feed(self, program: Program) -> Step:
-        home, self._home = self._home, None
+        home, self._home = files.home_of(program, self._home), None
         try:
             snapshot = self._seat.session.feed_start(
                 program.code, inputs=program.inputs or None, print_callback=self.print, cwd=home
