@@ -27,7 +27,6 @@ from cloister.core.cell import CellLimits
 from cloister.core.durability import Durability
 from cloister.core.errors import (
     CloisterError,
-    InvalidInput,
     SessionExists,
     SessionNotFound,
     SnapshotError,
@@ -37,7 +36,6 @@ from cloister.core.file import FileLimits
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.language import Language, parse_language
 from cloister.core.limits import SessionLimits
-from cloister.core.replay import ReplayReport
 from cloister.core.run import RunResult
 from cloister.core.session import SessionMeta
 from cloister.gate import ApprovalDesk, Hooks, Policy, Wiring
@@ -45,11 +43,12 @@ from cloister.gate.secrets import MemorySecrets
 from cloister.ports.clock import Clock, SystemClock
 from cloister.ports.engine import TypeCheck
 from cloister.ports.keys import Purpose
+from cloister.ports.model import Models
 from cloister.ports.rows import Batch, Put, SessionRow
 from cloister.sessions.belongings import Belongings
 from cloister.sessions.envelope import Envelope, unseal
 from cloister.sessions.environments import parse_environments
-from cloister.sessions.events import EventListener, Events, EventStream
+from cloister.sessions.events import EventListener, Events
 from cloister.sessions.files import check_file_limits, parse_files
 from cloister.sessions.grounds import Grounds, SessionOptions
 from cloister.sessions.journal import StoreJournal
@@ -57,9 +56,7 @@ from cloister.sessions.ledger import Ledger
 from cloister.sessions.overlay import parse_overlays
 from cloister.sessions.plugins.finding import parse_plugins
 from cloister.sessions.questions import QuestionBook
-from cloister.sessions.replay import replay_cell
 from cloister.sessions.session import Session
-from cloister.sessions.tail import EventTail
 from cloister.sessions.vault import Vault
 from cloister.stores.memory import MemoryJournal
 from cloister.tools.registry import ToolRegistry
@@ -81,8 +78,9 @@ class Cloister(Approving, Stored, Conversing, Recovering):
     on_event: hears of what happens in all sessions; called on the event loop, so it must be quick. cells: how many
     there may be, how long they may take and how much of their output is told; see `CellLimits`. files: how many and how
     large they may be in a session; see `FileLimits`. store: where sessions are written down; durability: how much of
-    them; event_retention: for how long their events. environments: directories of this machine that threads may work
-    in, by id; see `Mount`.
+    them; event_retention: for how long their events. models: what drives threads, opened and closed by whoever made
+    them; model: the name of the one that is meant when neither a turn nor its thread names one. environments: the
+    directories of this machine that threads may work in, by id; see `Mount`.
     """
 
     def __init__(
@@ -110,6 +108,8 @@ class Cloister(Approving, Stored, Conversing, Recovering):
         durability: str | Durability | None = None,
         files: FileLimits | None = None,
         event_retention: EventRetention | None = None,
+        models: Models | None = None,
+        model: str | None = None,
         environments: Mapping[str, object] | None = None,
     ) -> None:
         self._tools = ToolRegistry(tools)
@@ -117,6 +117,7 @@ class Cloister(Approving, Stored, Conversing, Recovering):
         policy, added = Policy(overrides=approvals, deny=deny), parse_plugins(plugins)
         self._granting = Granting(self._tools, policy, parse_overlays(sources), added, self._clock)
         self._hooks = Hooks.parse(hooks)
+        self._models, self._model = given.check_models(models, model)
         self._secrets = MemorySecrets.parse(secrets or {})
         self._limits = given.check_limits(limits) or SessionLimits()
         self._type_check = given.parse_type_check(type_check)
@@ -350,14 +351,6 @@ class Cloister(Approving, Stored, Conversing, Recovering):
             return await self._ledger.destroy(session_id) or session is not None
         return session is not None
 
-    async def replay(self, cell_id: str) -> ReplayReport:
-        """Go over a finished cell again, held against its journal: nothing is called, asked or written. Raises
-        `CellNotFound`, and `CannotReplay` for what has not ended or is not all on record."""
-        if self._ledger is None:
-            raise InvalidInput("what cells did is not written down here", hint="give a store to the Cloister")
-        self._check_usable()
-        return await replay_cell(self._ledger.store, self._room.seats, cell_id)
-
     @staticmethod
     async def run_once(
         code: str,
@@ -397,15 +390,6 @@ class Cloister(Approving, Stored, Conversing, Recovering):
         if checked in self._sessions:
             raise SessionExists(f"there is a session {checked!r} already: close it, or choose another id")
         return checked
-
-    def events(self, *, since: int | None = None) -> EventTail | EventStream:
-        """What happens in all sessions from now on: `async for event in cloister.events()`. With a store that is what
-        all its hosts write down; with `since`, what happened after the event of that number comes first."""
-        if self._ledger is None:
-            if since is not None:
-                raise InvalidInput("events of before are kept in a store", hint="give a store to the Cloister")
-            return self._events.subscribe_to_all()
-        return self._ledger.tail(self._events.last if since is None else given.check_since(since))
 
     async def _revive(self, row: SessionRow, terms: Terms, limits: SessionLimits | None) -> Session:
         """A session as it was written down."""

@@ -11,6 +11,7 @@ from cloister.core.limits import SessionLimits
 from cloister.core.wire import from_json
 from cloister.gate import Wiring
 from cloister.ports.engine import TypeCheck
+from cloister.ports.model import Models
 from cloister.ports.rows import SessionRow
 from cloister.ports.store import Store
 from cloister.sessions.grounds import SessionOptions
@@ -82,6 +83,21 @@ def check_retention(retention: object, store: Store | None) -> EventRetention:
     if store is None:
         raise InvalidInput("event_retention is about the log of a store", hint="give store='sqlite:///...'")
     return retention
+
+
+def check_models(models: Models | None, model: object) -> tuple[Models | None, str | None]:
+    if models is not None and not callable(getattr(models, "get", None)):
+        raise InvalidInput(
+            f"models are a ModelRegistry, or have its `get`, unlike a {type(models).__name__}",
+            hint="write models=ModelRegistry()",
+        )
+    if model is not None and (not isinstance(model, str) or not model):
+        raise InvalidInput(f"model is the name of one, not {model!r:.80}")
+    if model is not None and models is None:
+        raise InvalidInput(
+            f"there are no models for {model!r:.80} to be one of", hint="give them too: models=ModelRegistry()"
+        )
+    return models, model
 
 
 def without_journal(wiring: Wiring) -> Wiring:

@@ -410,11 +410,12 @@ class Recovery:
         return None
 
     def _why_held(self, row: SessionRow, cells: Sequence[CellRow]) -> str | None:
+        ended = all(map(has_ended, cells))
+        if not ended and (why := self._why_elsewhere(row)):
+            return why
         if row.doc["own_terms"]:
             return "it was opened with tools, sources, plugins or terms of its own: open it again with them"
-        if all(map(has_ended, cells)):
-            return None
-        return self._why_elsewhere(row) or _mismatch(row.doc, self._tools.digests())
+        return None if ended else _mismatch(row.doc, self._tools.digests())
 
     def _why_elsewhere(self, row: SessionRow) -> str | None:
         missing = sorted(set(row.doc.get("environments", ())) - set(self._environments))

@@ -101,15 +101,10 @@ class Environments:
         """Of those that its host has. The others are there again when they are configured again."""
         return {place_of(name): self._known[name] for name in self.names if name in self._known}
 
-    async def base(self, environment_id: str, cwd: str, files: Files) -> str:
+    def base(self, environment_id: str, cwd: str) -> str:
         """Where relative paths begin in an environment that it has. Raises `InvalidInput`."""
         check_known(environment_id, [name for name in self.names if name in self._known])
-        base = base_of(environment_id, cwd)
-        try:
-            await files.check_directory(base)
-        except CloisterError as error:
-            raise _wrong_cwd(environment_id, error.message) from None
-        return base
+        return base_of(environment_id, cwd)
 
     def add(self, environment_id: str, files: Files) -> bool:
         """Whether it is new here."""
@@ -122,6 +117,14 @@ class Environments:
         files.mount(place, self._known[environment_id])
         self.names.append(environment_id)
         return True
+
+
+async def check_directory(files: Files, base: str, environment_id: str) -> None:
+    """Raises `InvalidInput` if programs cannot begin there now."""
+    try:
+        await files.check_directory(base)
+    except CloisterError as error:
+        raise _wrong_cwd(environment_id, error.message) from None
 
 
 def _opened(environment_id: str, mount: Mount) -> RealDirectory:

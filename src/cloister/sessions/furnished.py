@@ -3,6 +3,7 @@
 from cloister.ports.rows import SessionRow
 from cloister.sessions.attachments import Attachments
 from cloister.sessions.belongings import Belongings
+from cloister.sessions.environments import check_directory
 from cloister.sessions.files import Files
 from cloister.sessions.keeper import Keeper
 from cloister.sessions.secrets import SessionSecrets
@@ -45,10 +46,13 @@ class Furnished:
         if self._belongings.environments.add(environment_id, self._files) and self._keeper is not None:
             await self._keeper.session(self.row(self._keeper.image))
 
-    async def base_in(self, environment_id: str, cwd: str = "/") -> str:
+    async def base_in(self, environment_id: str, cwd: str = "/", *, must_exist: bool = True) -> str:
         """What `exec` takes as `cwd` for this directory of an environment that it has. Raises `InvalidInput`."""
         self._check_open()
-        return await self._belongings.environments.base(environment_id, cwd, self._files)
+        base = self._belongings.environments.base(environment_id, cwd)
+        if must_exist:
+            await check_directory(self._files, base, environment_id)
+        return base
 
     @property
     def secrets(self) -> SessionSecrets:

@@ -103,7 +103,8 @@ class Making:
             life = self._asleep(row, store, driver)
         else:
             kept = doc.get("program", {"code": "", "inputs": {}})
-            program, bounds = Program(kept["code"], kept["inputs"], kept.get("cwd")), from_json(SessionLimits, doc["limits"])
+            program = Program(kept["code"], kept["inputs"], kept.get("cwd"))
+            bounds = from_json(SessionLimits, doc["limits"])
             life = self.new(program, bounds, driver, detached=True, isolated=doc["isolated"], cell_id=row.id)
             # It may have come further than is written down, and made calls.
             life.cell.woke = True

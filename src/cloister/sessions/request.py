@@ -15,6 +15,8 @@ from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 from cloister.core.value import Json, ValueRefused, plain
 from cloister.ports.engine import Program
+from cloister.sessions.files import normal_path
+from cloister.sessions.files.refusal import Refused
 
 MAX_CODE_BYTES = 1 << 20
 # Identifiers that cannot be variables.

@@ -19,8 +19,8 @@ from cloister.sessions.files.book import Book, from_entry, from_row, to_entry
 from cloister.sessions.files.content import decode_text, encode_text
 from cloister.sessions.files.door import Door
 from cloister.sessions.files.grep import DEFAULT_MATCHES
-from cloister.sessions.files.mounting import check_apart, open_mounts
 from cloister.sessions.files.mounted import RealDirectory
+from cloister.sessions.files.mounting import check_apart, open_mounts
 from cloister.sessions.files.node import Content, File, Node
 from cloister.sessions.files.paths import ROOT, ancestors, last, normal_path
 from cloister.sessions.files.refusal import Refused
