@@ -66,6 +66,7 @@ from cloister.core.errors import (
 )
 from cloister.core.event import Event, EventRetention
 from cloister.core.file import FileEntry, FileInfo, FileLimits, FileMatch, InitialFile, Mount
+from cloister.core.held import AttachmentInfo, SecretInfo
 from cloister.core.history import PastCall, PastCell, PastSnapshot
 from cloister.core.item import Item
 from cloister.core.language import Language
@@ -82,12 +83,10 @@ from cloister.ports.engine import TypeCheck
 from cloister.ports.secrets import Secret
 from cloister.ports.source import Manifest, SourceCall, SourceFailed, ToolSource
 from cloister.sessions import Session
-from cloister.sessions.attachments import AttachmentInfo
 from cloister.sessions.catalog import SourceInfo
 from cloister.sessions.overlay import Overlay
 from cloister.sessions.plugins import Contribution, Notes, Plugin, PluginContext, PluginInfo, Web
 from cloister.sessions.prompt import Preamble, PromptPart
-from cloister.sessions.secrets import SecretInfo
 from cloister.threads import Driver, OpenTurn, ThreadList, Threads, TurnEnd
 from cloister.tools import CallContext, Tool, ToolError, ToolRegistry, tool
 from cloister.tools.sources import McpHttp, McpSource, McpStdio, OpenApi, OpenApiSource, read_mcp_servers

@@ -7,6 +7,7 @@ from cloister.core.errors import InvalidInput, SessionExists, SessionNotFound
 from cloister.core.file import Mount
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.language import Language
+from cloister.core.thread import DriverKind
 from cloister.core.turn import TurnEnvironmentParams
 from cloister.ports.clock import Clock
 from cloister.ports.model import Models
@@ -15,6 +16,7 @@ from cloister.sessions.events import Events
 from cloister.sessions.ledger import Ledger
 from cloister.sessions.session import Session
 from cloister.threads import ClientTools, Threads
+from cloister.threads.drivers import CodeDriver, NativeDriver
 
 if TYPE_CHECKING:
     from cloister.app.cloister import Cloister
@@ -47,6 +49,9 @@ class Conversing:
         if self._threads is None:
             host = _Host(cast("Cloister", self))
             self._threads = Threads(self._ledger, self._events, self._clock, self._ids, host)
+            if self._models is not None:
+                self._threads.drive(DriverKind.CODE, CodeDriver(self._models, self._model))
+                self._threads.drive(DriverKind.NATIVE, NativeDriver(self._models, self._model))
         return self._threads
 
     async def _open_threads(self) -> None:
