@@ -13,6 +13,7 @@ from cloister.gate import Wiring
 from cloister.ports.engine import TypeCheck
 from cloister.ports.rows import SessionRow
 from cloister.ports.store import Store
+from cloister.ports.telemetry import Telemetry
 from cloister.sessions.grounds import SessionOptions
 from cloister.stores.memory import MemoryJournal
 
@@ -82,6 +83,15 @@ def check_retention(retention: object, store: Store | None) -> EventRetention:
     if store is None:
         raise InvalidInput("event_retention is about the log of a store", hint="give store='sqlite:///...'")
     return retention
+
+
+def check_telemetry(telemetry: Telemetry | None) -> Telemetry | None:
+    if telemetry is not None and not callable(getattr(telemetry, "told", None)):
+        raise InvalidInput(
+            f"telemetry is an OpenTelemetry, not a {type(telemetry).__name__}",
+            hint="from cloister.telemetry import OpenTelemetry",
+        )
+    return telemetry
 
 
 def without_journal(wiring: Wiring) -> Wiring:
