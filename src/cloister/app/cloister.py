@@ -37,7 +37,6 @@ from cloister.core.file import FileLimits
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.language import Language, parse_language
 from cloister.core.limits import SessionLimits
-from cloister.core.replay import ReplayReport
 from cloister.core.run import RunResult
 from cloister.core.session import SessionMeta
 from cloister.gate import ApprovalDesk, Hooks, Policy, Wiring
@@ -45,6 +44,7 @@ from cloister.gate.secrets import MemorySecrets
 from cloister.ports.clock import Clock, SystemClock
 from cloister.ports.engine import TypeCheck
 from cloister.ports.keys import Purpose
+from cloister.ports.model import Models
 from cloister.ports.rows import Batch, Put, SessionRow
 from cloister.ports.telemetry import Telemetry
 from cloister.sessions.belongings import Belongings
@@ -57,7 +57,6 @@ from cloister.sessions.ledger import Ledger
 from cloister.sessions.overlay import parse_overlays
 from cloister.sessions.plugins.finding import parse_plugins
 from cloister.sessions.questions import QuestionBook
-from cloister.sessions.replay import replay_cell
 from cloister.sessions.session import Session
 from cloister.sessions.tail import EventTail
 from cloister.sessions.vault import Vault
@@ -81,7 +80,9 @@ class Cloister(Approving, Stored, Conversing, Recovering):
     on_event: hears of what happens in all sessions; called on the event loop, so it must be quick. cells: how many
     there may be, how long they may take and how much of their output is told; see `CellLimits`. files: how many and how
     large they may be in a session; see `FileLimits`. store: where sessions are written down; durability: how much of
-    them; event_retention: for how long their events. telemetry: an `OpenTelemetry` of `cloister.telemetry`.
+    them; event_retention: for how long their events. models: what drives threads, opened and closed by whoever made
+    them; model: the name of the one that is meant when neither a turn nor its thread names one. telemetry: an
+    `OpenTelemetry` of `cloister.telemetry`.
     """
 
     def __init__(
@@ -109,6 +110,8 @@ class Cloister(Approving, Stored, Conversing, Recovering):
         durability: str | Durability | None = None,
         files: FileLimits | None = None,
         event_retention: EventRetention | None = None,
+        models: Models | None = None,
+        model: str | None = None,
         telemetry: Telemetry | None = None,
     ) -> None:
         self._tools = ToolRegistry(tools)
@@ -116,6 +119,8 @@ class Cloister(Approving, Stored, Conversing, Recovering):
         policy, added = Policy(overrides=approvals, deny=deny), parse_plugins(plugins)
         self._granting = Granting(self._tools, policy, parse_overlays(sources), added, self._clock)
         self._hooks = Hooks.parse(hooks)
+        self.telemetry = given.check_telemetry(telemetry)
+        self._models, self._model = given.check_models(models, model, telemetry)
         self._secrets = MemorySecrets.parse(secrets or {})
         self._limits = given.check_limits(limits) or SessionLimits()
         self._type_check = given.parse_type_check(type_check)
@@ -127,7 +132,6 @@ class Cloister(Approving, Stored, Conversing, Recovering):
         self._retention = given.check_retention(event_retention, made)
         self._ledger = Ledger(made, level, self._clock, self._ids, telemetry=telemetry) if made is not None else None
         event_log = self._ledger.event_log() if self._ledger is not None else None
-        self.telemetry = given.check_telemetry(telemetry)
         self._events = Events(self._clock, on_event, event_log, telemetry)
         emit, heard = self._events.emit, self._events.heard
         self._questions = QuestionBook(self._ledger)
@@ -341,14 +345,6 @@ class Cloister(Approving, Stored, Conversing, Recovering):
             self._recovery.forget(session_id)
             return await self._ledger.destroy(session_id) or session is not None
         return session is not None
-
-    async def replay(self, cell_id: str) -> ReplayReport:
-        """Go over a finished cell again, held against its journal: nothing is called, asked or written. Raises
-        `CellNotFound`, and `CannotReplay` for what has not ended or is not all on record."""
-        if self._ledger is None:
-            raise InvalidInput("what cells did is not written down here", hint="give a store to the Cloister")
-        self._check_usable()
-        return await replay_cell(self._ledger.store, self._room.seats, cell_id)
 
     @staticmethod
     async def run_once(

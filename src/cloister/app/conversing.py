@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING, cast
 
 from cloister.core.errors import InvalidInput, SessionExists, SessionNotFound
 from cloister.core.ids import IdSource, check_session_id
+from cloister.core.language import Language
 from cloister.ports.clock import Clock
+from cloister.ports.model import Models
 from cloister.sessions.events import Events
 from cloister.sessions.ledger import Ledger
 from cloister.sessions.session import Session
@@ -22,6 +24,8 @@ class Conversing:
     _clock: Clock
     _ids: IdSource
     _threads: Threads | None = None
+    _models: Models | None
+    _model: str | None
 
     @property
     def threads(self) -> Threads:
@@ -52,19 +56,23 @@ class _Host:
     def find(self, session_id: str) -> Session | None:
         return self._cloister.find(session_id)
 
-    async def open_for_thread(self, session_id: str, tenant: str, source: ClientTools | None) -> Session:
+    async def open_for_thread(
+        self, session_id: str, tenant: str, source: ClientTools | None, language: Language | None = None
+    ) -> Session:
         """The session of that id, new or as it is in the store, with the tools of its client if it can be given any."""
-        session = await self._open(check_session_id(session_id), tenant, source)
+        # Of one that is there already, Python says nothing.
+        speaks = language or Language.PYTHON
+        session = await self._open(check_session_id(session_id), tenant, source, speaks)
         if session.meta().tenant != tenant:
             await session.close()
             raise SessionNotFound(f"there is no session {session_id!r}")
         return session
 
-    async def _open(self, session_id: str, tenant: str, source: ClientTools | None) -> Session:
+    async def _open(self, session_id: str, tenant: str, source: ClientTools | None, language: Language) -> Session:
         if source is not None:
             try:
-                return await self._cloister.open_session(session_id, tenant=tenant, sources=[source])
+                return await self._cloister.open_session(session_id, language=language, tenant=tenant, sources=[source])
             except SessionExists:
                 # It may go on already, with what it had: then it is given them now.
                 pass
-        return await self._cloister.open_session(session_id, tenant=tenant)
+        return await self._cloister.open_session(session_id, language=language, tenant=tenant)

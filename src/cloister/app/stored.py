@@ -4,17 +4,20 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from cloister.core.errors import SessionExists, SessionNotFound
+from cloister.app.engines import EngineRoom
+from cloister.core.errors import InvalidInput, SessionExists, SessionNotFound
 from cloister.core.event import Event
 from cloister.core.ids import check_session_id
 from cloister.core.language import parse_language
 from cloister.core.limits import SessionLimits
+from cloister.core.replay import ReplayReport
 from cloister.core.session import SessionMeta
 from cloister.core.wire import from_json
 from cloister.ports.clock import moment
 from cloister.ports.rows import CellRow, SessionRow
 from cloister.sessions import Session
 from cloister.sessions.ledger import Ledger
+from cloister.sessions.replay import replay_cell
 
 if TYPE_CHECKING:
     from cloister.app.cloister import Cloister
@@ -25,8 +28,12 @@ class Stored:
 
     _ledger: Ledger | None
     _sessions: dict[str, Session]
+    _room: EngineRoom
     # Being taken up at this moment: whoever else wants one waits for the same.
     _taking: "dict[str, asyncio.Task[Session]]"
+
+    def _check_usable(self) -> None:
+        raise NotImplementedError
 
     @property
     def is_kept(self) -> bool:
@@ -82,6 +89,14 @@ class Stored:
             return []
         rows = await self._ledger.store.events(session_id=session_id, since=since, limit=limit)
         return [Event(row.seq, row.kind, row.session_id, moment(row.at_ms), row.doc) for row in rows]
+
+    async def replay(self, cell_id: str) -> ReplayReport:
+        """Go over a finished cell again, held against its journal: nothing is called, asked or written. Raises
+        `CellNotFound`, and `CannotReplay` for what has not ended or is not all on record."""
+        if self._ledger is None:
+            raise InvalidInput("what cells did is not written down here", hint="give a store to the Cloister")
+        self._check_usable()
+        return await replay_cell(self._ledger.store, self._room.seats, cell_id)
 
 
 def _meta(row: SessionRow) -> SessionMeta:

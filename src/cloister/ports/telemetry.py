@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 from cloister.core.strand import Strand
-from cloister.ports.model import Model
+from cloister.ports.model import Models
 
 # The turn that this task works for.
 IN_TURN: ContextVar[str | None] = ContextVar("in_turn", default=None)
@@ -38,8 +38,8 @@ class Telemetry(Protocol):
         """Around a request."""
         ...
 
-    def model(self, model: Model) -> Model:
-        """The same model, whose requests are seen."""
+    def models(self, models: Models) -> Models:
+        """The same models, whose requests are seen."""
         ...
 
     def ids(self) -> Mapping[str, str]:

@@ -5,8 +5,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from cloister.cells.cell import Cell
 from cloister.cells.output import Output
-from cloister.cells.runner import Cell
 from cloister.cells.tape import Recording
 from cloister.cells.values import CellValues
 from cloister.core.call import ExternalCallRecord

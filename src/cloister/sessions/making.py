@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from cloister.cells.answers import answers
+from cloister.cells.cell import Cell
 from cloister.cells.course import Course
 from cloister.cells.driver import Driver, Sleeper
 from cloister.cells.life import Life
 from cloister.cells.output import Kind, Output
-from cloister.cells.runner import Cell
 from cloister.cells.seats import Namespace
 from cloister.cells.state import Machine
 from cloister.cells.tape import Recording

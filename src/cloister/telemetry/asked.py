@@ -9,11 +9,20 @@ from opentelemetry.trace import Span, SpanKind, Tracer
 
 from cloister.core.answer import Answer, Piece, Retrying
 from cloister.core.errors import CloisterError
-from cloister.ports.model import Asked, Model, ModelCapabilities
+from cloister.ports.model import Asked, Model, ModelCapabilities, Models
 from cloister.telemetry import conventions as names
 from cloister.telemetry.content import instructions_text, messages_text
 from cloister.telemetry.meters import Meters
 from cloister.telemetry.spans import failed
+
+
+class SeenModels:
+    def __init__(self, models: Models, see: Callable[[Model], Model]) -> None:
+        self._models = models
+        self._see = see
+
+    def get(self, name: str) -> Model:
+        return self._see(self._models.get(name))
 
 
 class SeenModel:

@@ -16,9 +16,9 @@ from opentelemetry.propagate import extract
 from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode, TracerProvider
 
 from cloister.core.strand import Strand
-from cloister.ports.model import Model
+from cloister.ports.model import Model, Models
 from cloister.telemetry import conventions as names
-from cloister.telemetry.asked import SeenModel
+from cloister.telemetry.asked import SeenModel, SeenModels
 from cloister.telemetry.meters import Meters
 from cloister.telemetry.spans import Spans
 
@@ -81,7 +81,11 @@ class OpenTelemetry:
             span.end()
 
     def model(self, model: Model) -> Model:
+        """One whose requests are seen, for hosts that ask models themselves."""
         return SeenModel(model, self._tracer, self._meters, self._asking, content=self._content)
+
+    def models(self, models: Models) -> Models:
+        return SeenModels(models, self.model)
 
     def ids(self) -> Mapping[str, str]:
         found = trace.get_current_span().get_span_context()

@@ -157,6 +157,8 @@ class Book:
                 dynamic_tools=params.dynamic_tools,
                 operation_key=params.operation_key,
                 budget=params.budget,
+                switch_provider=params.switch_provider,
+                accepts_finish=params.accepts_finish,
             )
             live = _Live(turn, digest, Machine())
             at_once = not self._live

@@ -12,9 +12,17 @@ from typing import Any, Protocol
 
 from cloister.core.dynamic import DynamicToolCallResult
 from cloister.core.envelope import Envelope
-from cloister.core.errors import CloisterError, InvalidInput, SessionNotFound, ThreadNotFound, TurnNotFound
+from cloister.core.errors import (
+    CloisterError,
+    InvalidInput,
+    InvalidLanguage,
+    SessionNotFound,
+    ThreadNotFound,
+    TurnNotFound,
+)
 from cloister.core.ids import IdSource
 from cloister.core.item import ContextCompaction, Item
+from cloister.core.language import Language
 from cloister.core.thread import DriverKind, ForkedFrom, Thread, ThreadDetail, ThreadParams
 from cloister.core.turn import SteerParams, SteerReceipt, Turn, TurnParams
 from cloister.ports.clock import Clock
@@ -48,7 +56,11 @@ class SessionHost(Protocol):
     """What threads need of the host that their sessions live in."""
 
     def find(self, session_id: str) -> Session | None: ...
-    async def open_for_thread(self, session_id: str, tenant: str, source: ClientTools | None) -> Session: ...
+    async def open_for_thread(
+        self, session_id: str, tenant: str, source: ClientTools | None, language: Language | None = None
+    ) -> Session:
+        """The session of that id: as it is in the store, or a new one in that language."""
+        ...
 
 
 class Threads:
@@ -127,7 +139,9 @@ class Threads:
         if params.session_id is not None:
             await self._check_tenant(params.session_id, tenant)
         session_id = params.session_id or self._ids.new("ses_")
-        session = await self._session(session_id, tenant)
+        session = await self._session(session_id, tenant, params.language)
+        if params.language not in (None, session.language):
+            raise InvalidLanguage(f"session {session.id!r} speaks {session.language}, not {params.language}")
         now = self._pen(session.id, "").now()
         thread = Thread(
             self._ids.new("thr_"),
@@ -137,6 +151,7 @@ class Threads:
             title=params.title,
             tenant=tenant,
             driver=params.driver,
+            wake=params.wake,
             model=params.model,
             provider=params.model.partition(":")[0] if params.model and ":" in params.model else None,
             system_prompt=params.system_prompt,
@@ -245,7 +260,7 @@ class Threads:
         at = _last_cell(cells, until)
         if until is None or at is None:
             # Nothing had run by then: it begins as every session here.
-            made = await self._host.open_for_thread(session_id, thread.tenant, None)
+            made = await self._host.open_for_thread(session_id, thread.tenant, None, session.language)
         else:
             made = await session.fork(at=at, session_id=session_id)
         return made
@@ -373,12 +388,12 @@ class Threads:
         book.resume()
         return book
 
-    async def _session(self, session_id: str, tenant: str) -> Session:
+    async def _session(self, session_id: str, tenant: str, language: Language | None = None) -> Session:
         """The session, open here and with the tools of clients."""
         tools = self._client_tools(session_id)
         session = self._host.find(session_id)
         if session is None:
-            session = await self._host.open_for_thread(session_id, tenant, tools)
+            session = await self._host.open_for_thread(session_id, tenant, tools, language)
             self._own[session_id] = None
         known = [one.source for one in session.own_overlays if isinstance(one.source, ClientTools)]
         if known != [tools]:
