@@ -37,6 +37,7 @@ from cloister.tools.rule import Rule
 
 if TYPE_CHECKING:
     from cloister.app import Cloister
+    from cloister.ports.telemetry import Telemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Terms:
         sources: Sequence[object] = (),
         workers: int | None = None,
         environments: Mapping[str, Mount] | None = None,
+        telemetry: "Telemetry | None" = None,
     ) -> "Cloister":
         """A runtime of its own, to be entered."""
         from cloister.app import Cloister
@@ -84,6 +86,7 @@ class Terms:
             durability=config.get("durability") if keep.is_kept else None,
             event_retention=config.retention() if keep.is_kept else None,
             environments=environments,
+            telemetry=telemetry,
         )
 
     def sources(self) -> list[object]:

@@ -32,6 +32,7 @@ from cloister.core.turn import LOCAL, Status, SteerParams, SteerReceipt, Turn, T
 from cloister.core.wire import keep_json, to_json
 from cloister.ports.clock import Clock
 from cloister.ports.store import Store
+from cloister.ports.telemetry import IN_TURN
 from cloister.sessions.session import Session
 from cloister.threads.client_tools import ClientTools
 from cloister.threads.driver import Choice, Driver, ModelDriver, TurnEnd
@@ -275,6 +276,8 @@ class Book:
         live.work = asyncio.get_running_loop().create_task(self._work(live, resumed=resumed), name=live.turn.id)
 
     async def _work(self, live: _Live, *, resumed: bool) -> None:
+        # In a task of its own, and in those that it starts.
+        IN_TURN.set(live.turn.id)
         try:
             move, end = Move.COMPLETE, await self._drive(live, resumed=resumed)
             if end.error is not None:
