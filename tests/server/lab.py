@@ -77,6 +77,7 @@ def running(
     cells: CellLimits | None = None,
     tools: Iterable[object] = (get_order, refund, pay),
     drivers: Mapping[str, Work] | None = None,
+    **given: Any,
 ) -> Generator[Running, None, None]:
     started = threading.Event()
     found: list[Running] = []
@@ -86,7 +87,7 @@ def running(
     async def main() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         stops.append(lambda: loop.call_soon_threadsafe(stop.set))
-        cloister = Cloister(tools=tools, store=store, workers=2, cells=cells)
+        cloister = Cloister(tools=tools, store=store, workers=2, cells=cells, **given)
         for kind, work in (drivers or {}).items():
             cloister.threads.drive(kind, Plain(work))
         service = Service(cloister, book(), Exposure(port=0), limits)

@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 
 from cloister.app.engines import EngineRoom
+from cloister.app.options import check_since
 from cloister.core.errors import InvalidInput, SessionExists, SessionNotFound
 from cloister.core.ids import check_session_id
 from cloister.core.language import parse_language
@@ -14,8 +15,10 @@ from cloister.core.wire import from_json
 from cloister.ports.clock import moment
 from cloister.ports.rows import CellRow, SessionRow
 from cloister.sessions import Session
+from cloister.sessions.events import Events, EventStream
 from cloister.sessions.ledger import Ledger
 from cloister.sessions.replay import replay_cell
+from cloister.sessions.tail import EventTail
 
 if TYPE_CHECKING:
     from cloister.app.cloister import Cloister
@@ -29,6 +32,7 @@ class Stored:
     _room: EngineRoom
     # Being taken up at this moment: whoever else wants one waits for the same.
     _taking: "dict[str, asyncio.Task[Session]]"
+    _events: Events
 
     def _check_usable(self) -> None:
         raise NotImplementedError
@@ -86,6 +90,15 @@ class Stored:
     async def last_event(self, session_id: str, upto: int) -> int:
         """The number of the last event of a session that is in the log, up to that one; 0 if there is none."""
         return await self._ledger.store.last_event(session_id=session_id, upto=upto) if self._ledger is not None else 0
+
+    def events(self, *, since: int | None = None) -> EventTail | EventStream:
+        """What happens in all sessions from now on: `async for event in cloister.events()`. With a store that is what
+        all its hosts write down; with `since`, what happened after the event of that number comes first."""
+        if self._ledger is None:
+            if since is not None:
+                raise InvalidInput("events of before are kept in a store", hint="give a store to the Cloister")
+            return self._events.subscribe_to_all()
+        return self._ledger.tail(self._events.last if since is None else check_since(since))
 
     async def replay(self, cell_id: str) -> ReplayReport:
         """Go over a finished cell again, held against its journal: nothing is called, asked or written. Raises

@@ -32,6 +32,7 @@ from cloister.core.turn import LOCAL, Status, SteerParams, SteerReceipt, Turn, T
 from cloister.core.wire import keep_json, to_json
 from cloister.ports.clock import Clock
 from cloister.ports.store import Store
+from cloister.ports.telemetry import IN_TURN
 from cloister.sessions.session import Session
 from cloister.threads.client_tools import ClientTools, check_schemas
 from cloister.threads.driver import Choice, Driver, ModelDriver, TurnEnd
@@ -146,6 +147,7 @@ class Book:
                     return (live.turn if live is not None else turn_of(found[0])), True
             if len(self._live) >= MAX_TURNS:
                 raise QueueFull(f"thread {self.thread.id!r} has {MAX_TURNS} turns that have not ended")
+            await self._base(environment_id)
             turn = Turn(
                 self.pen.new_id("trn_"),
                 self.thread.id,
@@ -221,6 +223,11 @@ class Book:
             )
         return wanted
 
+    async def _base(self, environment_id: str, *, must_exist: bool = True) -> str:
+        """Where relative paths begin in it; refused by name if that is no directory."""
+        cwd = next((one.cwd for one in self.thread.environments if one.environment_id == environment_id), "/")
+        return await self.session.base_in(environment_id, cwd, must_exist=must_exist)
+
     def _specs(self, turn: Turn) -> tuple[DynamicToolSpec, ...]:
         return (*self.thread.dynamic_tools, *turn.dynamic_tools)
 
@@ -271,6 +278,8 @@ class Book:
         live.work = asyncio.get_running_loop().create_task(self._work(live, resumed=resumed), name=live.turn.id)
 
     async def _work(self, live: _Live, *, resumed: bool) -> None:
+        # In a task of its own, and in those that it starts.
+        IN_TURN.set(live.turn.id)
         try:
             move, end = Move.COMPLETE, await self._drive(live, resumed=resumed)
             if end.error is not None:
@@ -304,6 +313,8 @@ class Book:
             self._line,
             self._flush,
             resumed=resumed,
+            # What it had begun in may be gone by its own doing.
+            base=await self._base(turn.environment_id, must_exist=not resumed),
         )
         await opened.load()
         driver = self._driver_of(self.thread)
