@@ -3,8 +3,6 @@
 What is listed in `__all__` is the public API; everything else may change without notice.
 """
 
-from typing import TYPE_CHECKING
-
 from cloister.app import Cloister, LanguageRuntime, RecoveredCell, RecoveryReport, run_sync
 from cloister.core.approval import Answer, Approval, ApprovalState, Decided, Decision
 from cloister.core.call import CallStatus, ExternalCallRecord
@@ -68,6 +66,7 @@ from cloister.core.errors import (
 )
 from cloister.core.event import Event, EventRetention
 from cloister.core.file import FileEntry, FileInfo, FileLimits, FileMatch, InitialFile, Mount
+from cloister.core.held import AttachmentInfo, SecretInfo
 from cloister.core.history import PastCall, PastCell, PastSnapshot
 from cloister.core.item import Item
 from cloister.core.language import Language
@@ -77,34 +76,20 @@ from cloister.core.run import Metrics, RunRequest, RunResult
 from cloister.core.session import SessionMeta
 from cloister.core.thread import Thread, ThreadDetail, ThreadParams
 from cloister.core.turn import SteerParams, SteerReceipt, Turn, TurnBudget, TurnParams, TurnUsage
+from cloister.core.version import __version__
 from cloister.gate.hooks import Deny, Hook, HookedCall, Note, Replace
 from cloister.gate.policy import DenyRule
 from cloister.ports.engine import TypeCheck
 from cloister.ports.secrets import Secret
 from cloister.ports.source import Manifest, SourceCall, SourceFailed, ToolSource
 from cloister.sessions import Session
-from cloister.sessions.attachments import AttachmentInfo
 from cloister.sessions.catalog import SourceInfo
 from cloister.sessions.overlay import Overlay
 from cloister.sessions.plugins import Contribution, Notes, Plugin, PluginContext, PluginInfo, Web
 from cloister.sessions.prompt import Preamble, PromptPart
-from cloister.sessions.secrets import SecretInfo
 from cloister.threads import Driver, OpenTurn, ThreadList, Threads, TurnEnd
 from cloister.tools import CallContext, Tool, ToolError, ToolRegistry, tool
 from cloister.tools.sources import McpHttp, McpSource, McpStdio, OpenApi, OpenApiSource, read_mcp_servers
-
-if TYPE_CHECKING:
-    __version__: str
-
-
-def __getattr__(name: str) -> str:
-    # Looking for the package's metadata takes longer than most imports here, and few ask.
-    if name != "__version__":
-        raise AttributeError(f"module 'cloister' has no attribute {name!r}")
-    from importlib.metadata import version
-
-    return version("cloister")
-
 
 __all__ = [
     "Answer",

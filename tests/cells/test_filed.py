@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from cloister.cells import filed
+from cloister.cells.cell import Cell
 from cloister.cells.driver import Driver, Ended, Sleeper
 from cloister.cells.filed import Filed
 from cloister.cells.output import Output
-from cloister.cells.runner import Cell
 from cloister.cells.seats import Namespace, Seats
 from cloister.cells.tape import Recording, Tape, TapeBroken
 from cloister.core.codes import Code

@@ -96,12 +96,12 @@ def test_vacuum_tells_how_many_blobs_went(shell: Shell, default: Path) -> None:
 def test_store_is_exported_and_imported_elsewhere(shell: Shell, default: Path) -> None:
     done = shell("store", "export", "out.cloister")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"sqlite://{default} is in out.cloister: 2 sessions, 19 rows in all, 3 blobs.\n"
+    assert done.stdout == f"sqlite://{default} is in out.cloister: 2 sessions, 31 rows in all, 3 blobs.\n"
     assert stat.S_IMODE((shell.here / "out.cloister").stat().st_mode) == 0o600
     new = shell.here / "new" / "b.db"
     done = shell("store", "import", "out.cloister", "--store", f"sqlite://{new}")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"out.cloister is in sqlite://{new}: 2 sessions, 19 rows in all, 3 blobs.\n"
+    assert done.stdout == f"out.cloister is in sqlite://{new}: 2 sessions, 31 rows in all, 3 blobs.\n"
     assert held(at(new)) == held(at(default))
     assert shell("store", "check", f"sqlite://{new}").returncode == 0
 

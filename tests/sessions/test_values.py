@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from cloister.cells.values import ValueBounds, entry_size, measure
 from cloister.core.errors import CloisterError, InvalidInput, QuotaExceeded
+from cloister.core.held import ValueInfo
 from cloister.core.value import Json
 from cloister.ports.helping import HelperRefused
-from cloister.sessions.values import ValueInfo, Values
+from cloister.sessions.values import Values
 from tests.core.json_values import json_values
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,10 @@ from cloister.core.limits import SessionLimits
 from cloister.core.wire import from_json
 from cloister.gate import Wiring
 from cloister.ports.engine import TypeCheck
+from cloister.ports.model import Models
 from cloister.ports.rows import SessionRow
 from cloister.ports.store import Store
+from cloister.ports.telemetry import Telemetry
 from cloister.sessions.grounds import SessionOptions
 from cloister.stores.memory import MemoryJournal
 
@@ -84,6 +86,30 @@ def check_retention(retention: object, store: Store | None) -> EventRetention:
     return retention
 
 
+def check_telemetry(telemetry: Telemetry | None) -> Telemetry | None:
+    if telemetry is not None and not callable(getattr(telemetry, "told", None)):
+        raise InvalidInput(
+            f"telemetry is an OpenTelemetry, not a {type(telemetry).__name__}",
+            hint="from cloister.telemetry import OpenTelemetry",
+        )
+    return telemetry
+
+
+def check_models(models: Models | None, model: object, telemetry: Telemetry | None) -> tuple[Models | None, str | None]:
+    if models is not None and not callable(getattr(models, "get", None)):
+        raise InvalidInput(
+            f"models are a ModelRegistry, or have its `get`, unlike a {type(models).__name__}",
+            hint="write models=ModelRegistry()",
+        )
+    if model is not None and (not isinstance(model, str) or not model):
+        raise InvalidInput(f"model is the name of one, not {model!r:.80}")
+    if model is not None and models is None:
+        raise InvalidInput(
+            f"there are no models for {model!r:.80} to be one of", hint="give them too: models=ModelRegistry()"
+        )
+    return telemetry.models(models) if models is not None and telemetry is not None else models, model
+
+
 def without_journal(wiring: Wiring) -> Wiring:
     """For sessions whose calls are not written down."""
     return replace(wiring, journal=MemoryJournal())
@@ -101,4 +127,5 @@ def options_of(row: SessionRow, limits: SessionLimits | None) -> SessionOptions:
         tenant=row.tenant,
         labels=doc["labels"],
         durability=Durability(doc["durability"]),
+        environments=tuple(doc.get("environments", ())),
     )

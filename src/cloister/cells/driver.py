@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from cloister.cells.berth import Berth
+from cloister.cells.cell import Cell
+from cloister.cells.ending import Drive, Ending, Waiting
 from cloister.cells.notes import first_error
-from cloister.cells.runner import Cell, Drive, Ending, Runner, Waiting
+from cloister.cells.runner import Runner
 from cloister.cells.seats import Namespace, Seats
 from cloister.cells.state import Move
 from cloister.core.cell import CellState

@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
+from cloister.cells.cell import Cell
 from cloister.cells.driver import Driver, Sleeper
 from cloister.cells.order import Place
-from cloister.cells.runner import Cell
 from cloister.core.cell import CellInfo, CellState
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import CellBusy

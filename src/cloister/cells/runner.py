@@ -8,143 +8,34 @@ ends in `Waiting`: whoever holds the cell puts it to sleep.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
 from cloister.cells.berth import Berth
-from cloister.cells.course import Course
+from cloister.cells.cell import Cell
+from cloister.cells.ending import Drive, Ending, Waiting
 from cloister.cells.nap import Nap
-from cloister.cells.output import Output
-from cloister.cells.state import Machine, Move
-from cloister.cells.tape import Recording
+from cloister.cells.state import Move
 from cloister.cells.timers import Timers
-from cloister.cells.values import CellValues
-from cloister.core.call import CallStatus, ExternalCallRecord
+from cloister.core.call import CallStatus
 from cloister.core.codes import Code
-from cloister.core.diagnostic import Diagnostic, ErrorObject
+from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import EngineUnavailable
-from cloister.core.light import light
-from cloister.core.limits import SessionLimits
-from cloister.gate import Asked, Budget, Caller, Gate, Outcome, Passed
+from cloister.gate import Gate, Outcome, Passed
 from cloister.ports.clock import Clock
 from cloister.ports.engine import (
     Call,
     Failed,
     Finished,
-    Program,
     Returned,
     Settlement,
     Step,
     Suspended,
     Turn,
 )
-from cloister.ports.helping import Helper, no_helper
-from cloister.tools.offered import Offered
 
-Tell: TypeAlias = Callable[[str, Mapping[str, Any]], None]
-
-
-def _unheard(_kind: str, _data: Mapping[str, Any]) -> None:
-    """Nobody listens."""
-
-
-# For every cell: `dict[...]()` takes ten times as long.
-def _no_calls() -> dict[int, Call]:
-    return {}
-
-
-def _none_asked() -> dict[int, Asked]:
-    return {}
-
-
-def _none_unmade() -> set[int]:
-    return set()
-
-
-def _no_records() -> dict[int, ExternalCallRecord]:
-    return {}
-
-
-@dataclass(slots=True)
-class Cell:
-    """One program under way: all that is needed to go on with it elsewhere but the interpreter's bytes."""
-
-    id: str
-    program: Program
-    recording: Recording
-    output: Output
-    budget: Budget
-    bounds: SessionLimits
-    wall_left_ms: float
-    cpu_left_ms: float
-    pending: dict[int, Call] = field(default_factory=_no_calls)
-    # Those of the pending that wait for a person, by number. They have not been made.
-    asked: dict[int, Asked] = field(default_factory=_none_asked)
-    # Those of the pending that were never made, though nobody here is asked about them: they woke from a snapshot.
-    unmade: set[int] = field(default_factory=_none_unmade)
-    records: dict[int, ExternalCallRecord] = field(default_factory=_no_records)
-    cpu_ms: float = 0.0
-    memory_peak_bytes: int = 0
-    instructions: int = 0
-    # It came from a snapshot, and may have come further than that before.
-    woke: bool = False
-    # Meant to outlive its caller: the host bounds its time, and not its session.
-    enduring: bool = False
-    values: CellValues = field(default_factory=lambda: CellValues({}))
-    # What sources and plugins offered when it began.
-    offered: Offered | None = None
-    helper: Helper = no_helper
-    machine: Machine = field(default_factory=Machine)
-    course: Course = field(default_factory=Course)
-    # Has the suspended program's bytes written down, before any of its calls is made.
-    keep: Callable[[bytes], Awaitable[object]] | None = None
-    # Hears of what happens to the cell: the kind of the event and what there is to say.
-    tell: Tell = _unheard
-
-    def release(self) -> None:
-        """The program is over: nobody speaks to it, or for it, any more."""
-        self.tell, self.helper, self.keep = _unheard, no_helper, None
-
-    @property
-    def voice(self) -> Helper:
-        """The helper as its program reaches it: what it asks of files is noted."""
-        return self.recording.filed.through(self.helper)
-
-    @property
-    def caller(self) -> Caller:
-        return Caller(self.id, self.budget, self.woke, self.offered)
-
-    @property
-    def approval_ids(self) -> list[str]:
-        return [asked.approval.id for asked in self.asked.values()]
-
-
-@light
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a cell ended. `lost` says that the namespace must go back to what it was before."""
-
-    value: Any = None
-    error: ErrorObject | None = None
-    lost: bool = False
-    never_awaited: tuple[str, ...] = ()
-    diagnostics: tuple[Diagnostic, ...] = ()
-
-    @property
-    def fine(self) -> bool:
-        """Whether it left nothing to remark."""
-        return self.error is None and not self.lost and not self.never_awaited
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """The program can only go on when a person has answered: see the cell's `asked`."""
-
-
-Drive: TypeAlias = Ending | Waiting
 _Tasks: TypeAlias = "dict[asyncio.Task[Passed], Call]"
 
 
@@ -230,13 +121,22 @@ class Runner:
             try:
                 await berth.sleep()
             except EngineUnavailable:
-                # Nobody can go on with the program: its calls need not be waited for.
-                await berth.give_up()
-                self._crashed = True
-                self._hurry()
-                return
+                if not self._outlived(berth):
+                    # Nobody can go on with the program: its calls need not be waited for.
+                    await berth.give_up()
+                    self._crashed = True
+                    self._hurry()
+                    return
         cell.machine.move(Move.SLEEP)
         cell.tell("cell.hibernated", {"waiting_for": sorted({call.name for call in cell.pending.values()})})
+
+    def _outlived(self, berth: Berth) -> bool:
+        """Whether the program's worker died while it only waited. If its bytes are known, it is nothing else from now
+        on, and nothing of it is lost."""
+        if self._image is None or berth.interpreter is None or berth.interpreter.pid is not None:
+            return False
+        berth.hand_on(self._image)
+        return True
 
     def _hand_on(self, berth: Berth) -> "asyncio.Future[None] | None":
         """Others need the worker. Nobody is told: the program goes on waiting, and wakes in its turn."""
@@ -318,6 +218,8 @@ class Runner:
         if self._nap is not None:
             self._nap.end()
         async with self._turnstile:
+            if self._outlived(berth):
+                self._handed_on = True
             if berth.asleep:
                 if self._crashed:
                     return Failed(_CRASHED, fatal=True)

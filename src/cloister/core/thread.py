@@ -15,6 +15,7 @@ from cloister.core.dynamic import DynamicToolCallParams, DynamicToolSpec, check_
 from cloister.core.errors import InvalidInput
 from cloister.core.ids import check_session_id
 from cloister.core.item import Item
+from cloister.core.language import Language
 from cloister.core.turn import Turn, TurnEnvironmentParams
 
 MAX_TITLE = 500
@@ -22,7 +23,7 @@ MAX_LABELS = 64
 MAX_LABEL = 256
 MAX_PROMPT_BYTES = 1 << 20
 MAX_METADATA_BYTES = 64 << 10
-_CHANGEABLE = ("title", "labels", "metadata", "archived", "model", "system_prompt")
+_CHANGEABLE = ("title", "labels", "metadata", "archived", "model", "system_prompt", "wake")
 
 
 class DriverKind(StrEnum):
@@ -30,6 +31,15 @@ class DriverKind(StrEnum):
 
     CODE = "code"
     NATIVE = "native"
+
+
+class Wake(StrEnum):
+    """What the end of a background cell does, or a question of its, while no turn is in progress."""
+
+    # It is told with the next turn.
+    NOTIFY = "notify"
+    # It begins a turn by itself.
+    TURN = "turn"
 
 
 def check_title(title: object) -> str | None:
@@ -76,13 +86,17 @@ def check_prompt(text: object) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ThreadParams:
-    """What is asked for when a thread is made. Without `session_id` it gets a session of its own."""
+    """What is asked for when a thread is made. Without `session_id` it gets a session of its own, in `language`; with
+    one, that session must speak it."""
 
     title: str | None = None
     session_id: str | None = None
     model: str | None = None
     system_prompt: str | None = None
     driver: DriverKind = DriverKind.CODE
+    # None: Python, or whatever the session speaks.
+    language: Language | None = None
+    wake: Wake = Wake.NOTIFY
     dynamic_tools: tuple[DynamicToolSpec, ...] = ()
     environments: tuple[TurnEnvironmentParams, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -118,6 +132,8 @@ def parse_patch(patch: Mapping[str, Any]) -> Mapping[str, Any]:
             raise InvalidInput("archived must be true or false")
         elif name == "model" and value is not None and not isinstance(value, str):
             raise InvalidInput("model must be a text, or null")
+        elif name == "wake" and value not in list(Wake):
+            raise InvalidInput(f"wake must be one of {', '.join(Wake)}, not {value!r:.80}")
     return dict(patch)
 
 
@@ -138,6 +154,7 @@ class Thread:
     title: str | None = None
     tenant: str = ""
     driver: DriverKind = DriverKind.CODE
+    wake: Wake = Wake.NOTIFY
     model: str | None = None
     # Who serves the model: a thread does not change it in silence.
     provider: str | None = None

@@ -100,6 +100,10 @@ class TurnParams:
     environment_id: str | None = None
     operation_key: str | None = None
     budget: TurnBudget = field(default_factory=TurnBudget)
+    # Whether the thread may go over to another provider of models with it.
+    switch_provider: bool = False
+    # Whether a program may end it, and say its answer: `finish(value)`.
+    accepts_finish: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "input", parse_content(self.input))
@@ -112,7 +116,12 @@ class TurnParams:
         """Of the content: two that ask for the same have the same, whatever their keys."""
         from cloister.core.wire import to_json
 
-        return digest_json({name: part for name, part in to_json(self).items() if name != "operation_key"})
+        asked = {name: part for name, part in to_json(self).items() if name != "operation_key"}
+        for switch in ("switch_provider", "accepts_finish"):
+            # As those who do not know of it: what they asked for before is still the same.
+            if not asked[switch]:
+                del asked[switch]
+        return digest_json(asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +140,8 @@ class Turn:
     dynamic_tools: tuple[DynamicToolSpec, ...] = ()
     operation_key: str | None = None
     budget: TurnBudget = field(default_factory=TurnBudget)
+    switch_provider: bool = False
+    accepts_finish: bool = False
     usage: TurnUsage = field(default_factory=TurnUsage)
     # Why it failed, or was interrupted.
     error: ErrorObject | None = None

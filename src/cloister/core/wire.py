@@ -157,7 +157,7 @@ def _object(kind: type[Any], data: Any) -> dict[str, Any]:
 def _validated(kind: type[Any], data: dict[str, Any]) -> Any:
     from pydantic import ValidationError
 
-    if "language" in data:
+    if data.get("language") is not None:
         data["language"] = parse_language(data["language"])
     try:
         # As JSON, strictly: text is no number and true is no 1, but texts become times and enums.

@@ -9,12 +9,10 @@ from starlette.responses import Response
 from cloister.core.approval import Approval
 from cloister.core.cell import CellInfo, Completed, Failed, Interrupted, Terminated, WaitingForApproval, Yielded
 from cloister.core.file import FileEntry, FileInfo, FileMatch
+from cloister.core.held import AttachmentInfo, SecretInfo, ValueInfo
 from cloister.core.run import RunResult
 from cloister.core.session import SessionMeta
 from cloister.core.wire import to_json
-from cloister.sessions.attachments import AttachmentInfo
-from cloister.sessions.secrets import SecretInfo
-from cloister.sessions.values import ValueInfo
 
 
 def written(value: Any) -> bytes:

@@ -9,11 +9,11 @@ import builtins
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TypeAlias
 
 from cloister.core.digest import digest_bytes
 from cloister.core.errors import AttachmentNotFound, InvalidInput, QuotaExceeded, StoreUnusable
+from cloister.core.held import AttachmentInfo
 from cloister.ports.clock import Clock, moment
 from cloister.ports.rows import AttachmentRow, Drop, Put, PutBlob, Write
 from cloister.ports.store import Store
@@ -34,17 +34,6 @@ class AttachmentBounds:
 
 
 BOUNDS = AttachmentBounds()
-
-
-@dataclass(frozen=True, slots=True)
-class AttachmentInfo:
-    """`id` is the SHA3-256 of its bytes."""
-
-    id: str
-    media_type: str
-    size_bytes: int
-    created_at: datetime
-    name: str | None = None
 
 
 # Writes down what was changed.

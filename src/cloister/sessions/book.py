@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cloister.cells.driver import CLOSED, Driver, Ended, decide
+from cloister.cells.ending import Ending
 from cloister.cells.life import Life
 from cloister.cells.order import Order
-from cloister.cells.runner import Ending
 from cloister.cells.state import ENDS
 from cloister.core.cell import CellState
 from cloister.core.codes import Code

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from cloister.cells.answers import answers
+from cloister.cells.cell import Cell
 from cloister.cells.course import Course
 from cloister.cells.driver import Driver, Sleeper
 from cloister.cells.life import Life
 from cloister.cells.output import Kind, Output
-from cloister.cells.runner import Cell
 from cloister.cells.seats import Namespace
 from cloister.cells.state import Machine
 from cloister.cells.tape import Recording
@@ -103,7 +103,8 @@ class Making:
             life = self._asleep(row, store, driver)
         else:
             kept = doc.get("program", {"code": "", "inputs": {}})
-            program, bounds = Program(kept["code"], kept["inputs"]), from_json(SessionLimits, doc["limits"])
+            program = Program(kept["code"], kept["inputs"], kept.get("cwd"))
+            bounds = from_json(SessionLimits, doc["limits"])
             life = self.new(program, bounds, driver, detached=True, isolated=doc["isolated"], cell_id=row.id)
             # It may have come further than is written down, and made calls.
             life.cell.woke = True
@@ -189,7 +190,7 @@ class Making:
             cell.course.filed = True
             return door(name, arguments)
 
-        door = self._setting.files.door(cell.id)
+        door = self._setting.files.door(cell.id, cell.program.cwd or "/")
         return answers(cell.output, cell.values, notify, hand_over, files)
 
     def _notified(self, life: Life, said: str) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from cloister.cells.cell import Cell
 from cloister.cells.driver import Ended
 from cloister.cells.notes import cut, forgotten, not_awaited, rolled_back, with_hint
-from cloister.cells.runner import Cell
 from cloister.core.approval import Approval
 from cloister.core.call import ExternalCallRecord
 from cloister.core.codes import RunStatus, status_of

@@ -9,10 +9,10 @@ import builtins
 import difflib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Protocol, TypeAlias, cast
 
 from cloister.core.errors import InvalidInput, QuotaExceeded
+from cloister.core.held import SecretInfo
 from cloister.gate.secrets import MemorySecrets
 from cloister.ports.clock import Clock, moment
 from cloister.ports.keys import KeyRing
@@ -30,16 +30,6 @@ class Named(Protocol):
     """What knows the names of a session's tools."""
 
     def names(self) -> Sequence[str]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class SecretInfo:
-    """What may be known of a secret: not its value."""
-
-    name: str
-    allowed: tuple[str, ...]
-    created_at: datetime
-    updated_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,26 +9,15 @@ import builtins
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from types import MappingProxyType
 from typing import TypeAlias
 
 from cloister.cells.values import BOUNDS, CellValues, ValueBounds, check_key, check_value, entry_size, measure
 from cloister.core.errors import InvalidInput, QuotaExceeded
+from cloister.core.held import ValueInfo
 from cloister.core.value import Json, ValueRefused
 from cloister.ports.clock import Clock, moment
 from cloister.ports.rows import ValueRow
-
-
-@dataclass(frozen=True, slots=True)
-class ValueInfo:
-    """`size_bytes` is about what the value takes as JSON: what the bounds count, without its key."""
-
-    key: str
-    size_bytes: int
-    created_at: datetime
-    updated_at: datetime
-
 
 Keep: TypeAlias = Callable[[Sequence[tuple[str, Json, int, int]], Sequence[str]], Awaitable[object]]
 

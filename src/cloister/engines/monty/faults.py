@@ -11,6 +11,7 @@ from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject, Span
 from cloister.core.limits import SessionLimits
 from cloister.engines.monty.features import module_hint, run_hint, syntax_hint
+from cloister.engines.warden import Verdict, verdict_error
 
 _UNSUPPORTED = "NotImplementedError: The monty syntax parser does not yet support "
 _NAME_ERROR = re.compile(r"NameError: name '(\w+)' is not defined")
@@ -57,6 +58,19 @@ def compile_error(error: Any, line_offset: int = 0) -> ErrorObject:
         what = text.removeprefix(_UNSUPPORTED)
         return ErrorObject(Code.UNSUPPORTED_FEATURE, f"this Python does not support {what}", syntax_hint(what), span)
     return ErrorObject(Code.SYNTAX_ERROR, text.removeprefix("SyntaxError: "), None, span)
+
+
+def crash_error(verdict: Verdict | None, crash: str) -> ErrorObject:
+    """Why a worker is gone: what it was killed for, or what Monty says of its end."""
+    if verdict is not None:
+        return verdict_error(verdict)
+    if "memory limit" in crash and "terminated" in crash:
+        return ErrorObject(
+            Code.MEMORY_EXCEEDED,
+            "the program needed more memory than its worker may have",
+            "keep less in variables, or ask for a larger memory_mb",
+        )
+    return ErrorObject(Code.ENGINE_CRASHED, "the worker that ran the program died", "run the cell again")
 
 
 def too_many_calls(made: int) -> ErrorObject:

@@ -29,10 +29,9 @@ from cloister.engines.monty.helping import helped
 from cloister.engines.monty.lane import Lane
 from cloister.engines.monty.pending import Pending
 from cloister.engines.monty.seat import TROUBLE, Cabin, Desk
-from cloister.engines.monty.standins import SECRET, handle_for, stand_in
+from cloister.engines.monty.standins import SECRET, handle_for, modules_of, stand_in
 from cloister.engines.monty.state import joined
 from cloister.engines.monty.values import SMALL, WHOLE, arguments, outward
-from cloister.engines.warden import verdict_error
 from cloister.ports.engine import (
     Call,
     Catalog,
@@ -222,19 +221,10 @@ class MontyInterpreter:
         return Usage(cpu_ms if cpu_ms > 0 else 0.0, warden.peak_bytes(cpu_ms))
 
     def _crash_error(self, crash: str) -> ErrorObject:
-        verdict = self._seat.warden.verdict
-        if verdict is not None:
-            return verdict_error(verdict)
-        if "memory limit" in crash and "terminated" in crash:
-            return ErrorObject(
-                Code.MEMORY_EXCEEDED,
-                "the program needed more memory than its worker may have",
-                "keep less in variables, or ask for a larger memory_mb",
-            )
-        return ErrorObject(Code.ENGINE_CRASHED, "the worker that ran the program died", "run the cell again")
+        return faults.crash_error(self._seat.warden.verdict, crash)
 
     def _compute(self, seat: Desk, program: Program) -> Awaitable[Step]:
-        home, self._home = self._home, None
+        home, self._home = files.home_of(program, self._home), None
         feed = seat.session.feed_run(
             program.code,
             inputs=program.inputs or None,
@@ -265,7 +255,7 @@ class MontyInterpreter:
     # -- in the lane -----------------------------------------------------------------------------------------
 
     def _feed(self, program: Program) -> Step:
-        home, self._home = self._home, None
+        home, self._home = files.home_of(program, self._home), None
         try:
             snapshot = self._seat.session.feed_start(
                 program.code, inputs=program.inputs or None, print_callback=self.print, cwd=home
@@ -467,12 +457,7 @@ class MontyInterpreter:
         self._modules.clear()
         if not catalog.modules and not any("." in name for name in catalog.names):
             return
-        tree: dict[str, dict[str, Any]] = {}
-        for full in catalog.names:
-            namespace, dot, name = full.partition(".")
-            if dot:
-                tree.setdefault(namespace, {})[name] = stand_in(name)
-        self._modules.update({space: monty.ExternalModule(tools) for space, tools in tree.items()})
+        self._modules.update(modules_of(catalog.names))
 
     def print(self, stream: Any, text: str) -> None:
         # Monty keeps a feed's first callback for good; the turn's own sink is found through it.

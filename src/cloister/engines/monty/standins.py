@@ -1,7 +1,9 @@
 """What stands in a program for functions that are not in it: tools, helpers and `secret`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from pydantic_monty import ExternalModule
 
 from cloister.ports.secrets import SECRET_NAME, handle
 
@@ -16,6 +18,16 @@ def stand_in(name: str) -> Any:
 
     tool.__name__ = tool.__qualname__ = name
     return tool
+
+
+def modules_of(names: Iterable[str]) -> dict[str, Any]:
+    """What `from namespace import tool` finds, by the namespace."""
+    tree: dict[str, dict[str, Any]] = {}
+    for full in names:
+        namespace, dot, name = full.partition(".")
+        if dot:
+            tree.setdefault(namespace, {})[name] = stand_in(name)
+    return {space: ExternalModule(tools) for space, tools in tree.items()}
 
 
 def handle_for(mark: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

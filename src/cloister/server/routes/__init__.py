@@ -1,32 +1,5 @@
 """The routes, a file for each noun. They turn requests into calls of the runtime and what comes back into JSON."""
 
-from fastapi import APIRouter
-
-from cloister.server.routes import (
-    approvals,
-    attachments,
-    cells,
-    events,
-    files,
-    health,
-    runtime,
-    secrets,
-    sessions,
-    values,
-)
-
-# Looked through in this order: what is asked for most comes first.
-ROUTERS: tuple[APIRouter, ...] = (
-    cells.routes,
-    runtime.routes,
-    sessions.routes,
-    files.routes,
-    values.routes,
-    secrets.routes,
-    attachments.routes,
-    events.routes,
-    approvals.routes,
-    health.routes,
-)
+from cloister.server.routes.order import ROUTERS
 
 __all__ = ["ROUTERS"]
