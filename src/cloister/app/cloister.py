@@ -22,16 +22,11 @@ from cloister.app.terms import Terms
 from cloister.app.untold import Untold
 from cloister.app.upkeep import Upkeep
 from cloister.cells.supervisor import Supervisor
+from cloister.core import errors
 from cloister.core.approval import Approver
 from cloister.core.cell import CellLimits
 from cloister.core.durability import Durability
-from cloister.core.errors import (
-    CloisterError,
-    InvalidInput,
-    SessionExists,
-    SessionNotFound,
-    SnapshotError,
-)
+from cloister.core.errors import CloisterError, SessionExists, SessionNotFound, SnapshotError
 from cloister.core.event import EventRetention
 from cloister.core.file import FileLimits
 from cloister.core.ids import IdSource, check_session_id
@@ -46,9 +41,11 @@ from cloister.ports.engine import TypeCheck
 from cloister.ports.keys import Purpose
 from cloister.ports.model import Models
 from cloister.ports.rows import Batch, Put, SessionRow
+from cloister.ports.telemetry import Telemetry
 from cloister.sessions.belongings import Belongings
 from cloister.sessions.envelope import Envelope, unseal
-from cloister.sessions.events import EventListener, Events, EventStream
+from cloister.sessions.environments import parse_environments
+from cloister.sessions.events import EventListener, Events
 from cloister.sessions.files import check_file_limits, parse_files
 from cloister.sessions.grounds import Grounds, SessionOptions
 from cloister.sessions.journal import StoreJournal
@@ -57,7 +54,6 @@ from cloister.sessions.overlay import parse_overlays
 from cloister.sessions.plugins.finding import parse_plugins
 from cloister.sessions.questions import QuestionBook
 from cloister.sessions.session import Session
-from cloister.sessions.tail import EventTail
 from cloister.sessions.vault import Vault
 from cloister.stores.memory import MemoryJournal
 from cloister.tools.registry import ToolRegistry
@@ -80,7 +76,10 @@ class Cloister(Approving, Stored, Conversing, Recovering):
     there may be, how long they may take and how much of their output is told; see `CellLimits`. files: how many and how
     large they may be in a session; see `FileLimits`. store: where sessions are written down; durability: how much of
     them; event_retention: for how long their events. models: what drives threads, opened and closed by whoever made
-    them; model: the name of the one that is meant when neither a turn nor its thread names one.
+    them; model: the name of the one that is meant when neither a turn nor its thread names one. environments: the
+    directories of this machine that threads may work in, by id; see `Mount`.
+    them; model: the name of the one that is meant when neither a turn nor its thread names one. telemetry: an
+    `OpenTelemetry` of `cloister.telemetry`.
     """
 
     def __init__(
@@ -110,13 +109,16 @@ class Cloister(Approving, Stored, Conversing, Recovering):
         event_retention: EventRetention | None = None,
         models: Models | None = None,
         model: str | None = None,
+        environments: Mapping[str, object] | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._tools = ToolRegistry(tools)
         self._clock = clock or SystemClock()
         policy, added = Policy(overrides=approvals, deny=deny), parse_plugins(plugins)
         self._granting = Granting(self._tools, policy, parse_overlays(sources), added, self._clock)
         self._hooks = Hooks.parse(hooks)
-        self._models, self._model = given.check_models(models, model)
+        self.telemetry = given.check_telemetry(telemetry)
+        self._models, self._model = given.check_models(models, model, telemetry)
         self._secrets = MemorySecrets.parse(secrets or {})
         self._limits = given.check_limits(limits) or SessionLimits()
         self._type_check = given.parse_type_check(type_check)
@@ -126,9 +128,9 @@ class Cloister(Approving, Stored, Conversing, Recovering):
         level = given.level_for(durability, made) or Durability.CALL
         self._durability = level if made is not None else Durability.NONE
         self._retention = given.check_retention(event_retention, made)
-        self._ledger = Ledger(made, level, self._clock, self._ids) if made is not None else None
+        self._ledger = Ledger(made, level, self._clock, self._ids, telemetry=telemetry) if made is not None else None
         event_log = self._ledger.event_log() if self._ledger is not None else None
-        self._events = Events(self._clock, on_event, event_log)
+        self._events = Events(self._clock, on_event, event_log, telemetry)
         emit, heard = self._events.emit, self._events.heard
         self._questions = QuestionBook(self._ledger)
         self._desk = ApprovalDesk(
@@ -141,17 +143,25 @@ class Cloister(Approving, Stored, Conversing, Recovering):
             record=self._questions.record,
         )
         journal = StoreJournal(self._ledger.store, self._ledger.ink) if self._ledger is not None else MemoryJournal()
-        self._wiring = Wiring(self._clock, self._ids, self._desk, journal, emit, heard)
+        self._wiring = Wiring(self._clock, self._ids, self._desk, journal, emit, heard, telemetry=telemetry)
         # For sessions whose calls are not written down.
         self._light_wiring = given.without_journal(self._wiring)
         self._journaled = Durability.CALL if self._ledger is not None else Durability.NONE
         self._keys = Keys(Purpose.SNAPSHOT, snapshot_key)
         self._vault = Vault(Keys(Purpose.SECRET, secret_key))
+        self._environments = parse_environments(environments)
         self._recovery: Recovery | None = None
         self._upkeep: Upkeep | None = None
         if self._ledger is not None:
             self._recovery = Recovery(
-                self._ledger, self._desk, self._tools, self._events, self._clock, self._revive, self._vault
+                self._ledger,
+                self._desk,
+                self._tools,
+                self._events,
+                self._clock,
+                self._revive,
+                self._vault,
+                self._environments,
             )
         self._file_limits = check_file_limits(files)
         self._supervisor = Supervisor(given.check_cells(cells), self._clock)
@@ -278,13 +288,17 @@ class Cloister(Approving, Stored, Conversing, Recovering):
         hooks: Sequence[object] = (),
         secrets: Mapping[str, object] | None = None,
         mounts: Mapping[str, object] | None = None,
+        tenant: str | None = None,
     ) -> Session:
-        """A session as it was. `session_id` names the copy; `limits` may only narrow what the snapshot had.
+        """A session as it was. `session_id` names the copy; `limits` may only narrow what it had; with `tenant`, one
+        of another is refused.
 
         `tools`, `sources` and `plugins` default to those of the session the snapshot was taken of, if it is still open
         here. Policies, hooks, secrets and mounts are the host's and in no snapshot: give them again.
         """
         envelope = unseal(snapshot, await self._keys.ring())
+        if tenant is not None and envelope.tenant != tenant:
+            raise errors.SnapshotForeign("the snapshot is another tenant's")
         options = SessionOptions(
             id=self._free_id(envelope.session_id if session_id is None else session_id),
             language=envelope.language,
@@ -292,6 +306,7 @@ class Cloister(Approving, Stored, Conversing, Recovering):
             type_check=self._type_check if type_check is None else given.parse_type_check(type_check),
             title=envelope.title,
             labels=envelope.labels,
+            tenant=envelope.tenant,
             durability=self._durability,
         )
         original = self._sessions.get(envelope.session_id)
@@ -382,15 +397,6 @@ class Cloister(Approving, Stored, Conversing, Recovering):
             raise SessionExists(f"there is a session {checked!r} already: close it, or choose another id")
         return checked
 
-    def events(self, *, since: int | None = None) -> EventTail | EventStream:
-        """What happens in all sessions from now on: `async for event in cloister.events()`. With a store that is what
-        all its hosts write down; with `since`, what happened after the event of that number comes first."""
-        if self._ledger is None:
-            if since is not None:
-                raise InvalidInput("events of before are kept in a store", hint="give a store to the Cloister")
-            return self._events.subscribe_to_all()
-        return self._ledger.tail(self._events.last if since is None else given.check_since(since))
-
     async def _revive(self, row: SessionRow, terms: Terms, limits: SessionLimits | None) -> Session:
         """A session as it was written down."""
         return await self._add(given.options_of(row, limits), None, terms, row)
@@ -419,6 +425,7 @@ class Cloister(Approving, Stored, Conversing, Recovering):
                 own_terms=terms.own,
                 file_limits=self._file_limits,
                 mounts=terms.mounts,
+                environments=self._environments,
             )
             return await self._make(options, grounds, origin, kept)
         except BaseException:
@@ -439,6 +446,7 @@ class Cloister(Approving, Stored, Conversing, Recovering):
             tenant=parent.tenant,
             labels=origin.labels,
             durability=level,
+            environments=tuple(parent.environments.names),
         )
         share = Share(grounds.catalog, grounds.plugins)
         share = await self._granting.fork(share, options, partial(self._untold.tell, options.id))

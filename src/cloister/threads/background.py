@@ -7,7 +7,7 @@ has been read, nothing is told: whoever did so knows.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 from cloister.core.cell import CellState
@@ -34,6 +34,7 @@ class Background:
         # By session, the threads of its cells.
         self._cells: dict[str, dict[str, str]] = {}
         self._listening: dict[str, asyncio.Task[None]] = {}
+        self._others: set[asyncio.Task[None]] = set()
 
     def watch(self, session: Session, cell_id: str, thread_id: str) -> None:
         self._cells.setdefault(session.id, {})[cell_id] = thread_id
@@ -42,9 +43,19 @@ class Background:
             self._listening[session.id] = task
         else:
             # It may have ended before anybody listened.
-            task = asyncio.get_running_loop().create_task(self._look(session, cell_id), name=f"end of {cell_id}")
-            self._listening[f"{session.id} {cell_id}"] = task
-            task.add_done_callback(lambda _: self._listening.pop(f"{session.id} {cell_id}", None))
+            self.soon(self._look(session, cell_id), thread_id)
+
+    def soon(self, work: Coroutine[Any, Any, None], thread_id: str) -> None:
+        """Something that a thread does by itself."""
+        task = asyncio.get_running_loop().create_task(self._try(work, thread_id), name=f"for {thread_id}")
+        self._others.add(task)
+        task.add_done_callback(self._others.discard)
+
+    async def _try(self, work: Coroutine[Any, Any, None], thread_id: str) -> None:
+        try:
+            await work
+        except CloisterError as error:
+            log.warning("thread %s does not go on by itself: %s", thread_id, error)
 
     async def watch_again(self, store: Store, session: Session, thread_id: str) -> None:
         """After a restart: those of a thread that a model was told go on, and whose end nobody has read."""
@@ -60,7 +71,7 @@ class Background:
         self._cells.get(session_id, {}).pop(cell_id, None)
 
     async def close(self) -> None:
-        tasks = list(self._listening.values())
+        tasks = [*self._listening.values(), *self._others]
         for task in tasks:
             task.cancel()
         if tasks:

@@ -33,9 +33,10 @@ from cloister.core.wire import keep_json, to_json
 from cloister.ports.clock import Clock
 from cloister.ports.rows import Write
 from cloister.ports.store import Store
+from cloister.ports.telemetry import IN_TURN
 from cloister.sessions.session import Session
 from cloister.threads.background import Background
-from cloister.threads.client_tools import ClientTools
+from cloister.threads.client_tools import ClientTools, check_schemas
 from cloister.threads.compacting import Place, compact
 from cloister.threads.driver import Choice, Driver, ModelDriver, TurnEnd
 from cloister.threads.finishing import NAME as FINISH
@@ -96,7 +97,6 @@ class Book:
         self._line = Line(pen, store)
         self._last_number = 0
         self._closing = False
-        self._tasks: set[asyncio.Task[None]] = set()
         # One operation key makes one turn, and one id of a client's one input, although the store is asked in between.
         self._one_at_a_time = asyncio.Lock()
         # A model is asked for one summary at a time.
@@ -129,7 +129,7 @@ class Book:
     async def close(self) -> None:
         """The host goes: turns stay as they were written down, for whoever comes next."""
         self._closing = True
-        tasks = [*self._tasks, *(live.work for live in self._live.values() if live.work is not None)]
+        tasks = [live.work for live in self._live.values() if live.work is not None]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -137,9 +137,11 @@ class Book:
 
     # -- begun -------------------------------------------------------------------------------------------------------
 
-    async def begin(self, params: TurnParams) -> Turn:
+    async def begin(self, params: TurnParams) -> tuple[Turn, bool]:
+        """The turn, and whether its operation_key has made it before."""
         choice = self._choice(params.model, switch_provider=params.switch_provider)
         check_specs((*self.thread.dynamic_tools, *params.dynamic_tools))
+        check_schemas(params.dynamic_tools)
         environment_id = self._environment(params.environment_id)
         async with self._one_at_a_time:
             digest = params.digest()
@@ -152,9 +154,10 @@ class Book:
                             hint="use a new operation_key for what is new",
                         )
                     live = self._live.get(found[0].id)
-                    return live.turn if live is not None else turn_of(found[0])
+                    return (live.turn if live is not None else turn_of(found[0])), True
             if len(self._live) >= MAX_TURNS:
                 raise QueueFull(f"thread {self.thread.id!r} has {MAX_TURNS} turns that have not ended")
+            await self._base(environment_id)
             turn = self._new_turn(
                 params.input,
                 params.model or self.thread.model if choice is None else choice.model,
@@ -165,7 +168,7 @@ class Book:
                 switch_provider=params.switch_provider,
                 accepts_finish=params.accepts_finish,
             )
-            return await self._accept(turn, digest)
+            return await self._accept(turn, digest), False
 
     def _new_turn(self, said: Content, model: str | None, **more: Any) -> Turn:
         made, now = self.pen.new_id("trn_"), self.pen.now()
@@ -247,6 +250,11 @@ class Book:
             )
         return wanted
 
+    async def _base(self, environment_id: str, *, must_exist: bool = True) -> str:
+        """Where relative paths begin in it; refused by name if that is no directory."""
+        cwd = next((one.cwd for one in self.thread.environments if one.environment_id == environment_id), "/")
+        return await self.session.base_in(environment_id, cwd, must_exist=must_exist)
+
     def _specs(self, turn: Turn) -> tuple[DynamicToolSpec, ...]:
         return (*self.thread.dynamic_tools, *turn.dynamic_tools)
 
@@ -283,26 +291,7 @@ class Book:
         if not self._live:
             self._on_idle(self)
             if self.thread.wake is Wake.TURN and self._line.notices():
-                task = asyncio.get_running_loop().create_task(self._wake_soon(), name=f"wake {self.thread.id}")
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
-
-    async def _wake_soon(self) -> None:
-        try:
-            await self.wake()
-        except CloisterError as error:
-            log.warning("thread %s does not wake: %s", self.thread.id, error)
-
-    async def _begin_queued(self, live: _Live) -> None:
-        try:
-            await self._offer(live.turn)
-            async with self._one_at_a_time:
-                await self._write_start(live)
-        except CloisterError as error:
-            if live.machine.status is Status.QUEUED or not isinstance(error, (LeaseLost, SessionClosed)):
-                await self._end(live, Move.FAIL, TurnEnd(ErrorObject(error.code, error.message, error.hint)))
-            return
-        await self._work(live, resumed=False)
+                self._background.soon(self.wake(), self.thread.id)
 
     # -- worked on ---------------------------------------------------------------------------------------------------
 
@@ -310,6 +299,8 @@ class Book:
         live.work = asyncio.get_running_loop().create_task(self._work(live, resumed=resumed), name=live.turn.id)
 
     async def _work(self, live: _Live, *, resumed: bool) -> None:
+        # In a task of its own, and in those that it starts.
+        IN_TURN.set(live.turn.id)
         try:
             move, end = Move.COMPLETE, await self._drive(live, resumed=resumed)
             if end.error is not None:
@@ -344,6 +335,8 @@ class Book:
             self._flush,
             self._background,
             resumed=resumed,
+            # What it had begun in may be gone by its own doing.
+            base=await self._base(turn.environment_id, must_exist=not resumed),
         )
         await opened.load()
         driver = self._driver_of(self.thread)

@@ -82,6 +82,7 @@ class OpenTurn:
         background: Background,
         *,
         resumed: bool,
+        base: str | None = None,
     ) -> None:
         self.thread = thread
         self.turn = turn
@@ -90,6 +91,8 @@ class OpenTurn:
         self.tools = tools
         # Whether a driver had this turn before.
         self.resumed = resumed
+        # Where relative paths of its programs begin, among the session's files.
+        self.base = base
         self._pen = pen
         self._store = store
         self._streams = streams
@@ -282,7 +285,7 @@ class OpenTurn:
 
     async def exec(self, item: Item, code: str, **terms: Any) -> Observation:
         """Start a cell for an item that was kept; its events are the thread's. See `Session.exec`."""
-        return await self.session.exec(code, strand=self._strand(item), **terms)
+        return await self.session.exec(code, strand=self._strand(item), cwd=self.base, **terms)
 
     def goes_on(self, cell_id: str) -> None:
         """The model was told that this cell goes on: the thread hears when it ends, or asks."""

@@ -6,8 +6,8 @@ and lists are read from the store, streams from its log.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from cloister.core.dynamic import DynamicToolCallResult
@@ -24,16 +24,18 @@ from cloister.core.ids import IdSource
 from cloister.core.item import Item
 from cloister.core.language import Language
 from cloister.core.thread import DriverKind, ForkedFrom, Thread, ThreadDetail, ThreadParams
-from cloister.core.turn import SteerParams, SteerReceipt, Turn, TurnParams
+from cloister.core.turn import SteerParams, SteerReceipt, Turn, TurnEnvironmentParams, TurnParams
 from cloister.ports.clock import Clock
 from cloister.ports.rows import CellRow, ThreadQuery, ThreadRow
 from cloister.sessions.events import Events
 from cloister.sessions.ledger import Ledger
 from cloister.sessions.session import Session
 from cloister.threads.background import Background
+from cloister.threads.begun import Begun, ThreadList
 from cloister.threads.book import Book
-from cloister.threads.client_tools import ClientTools
+from cloister.threads.client_tools import ClientTools, check_schemas
 from cloister.threads.driver import Driver, ModelDriver
+from cloister.threads.environments import add_environments, check_driven
 from cloister.threads.forking import turn_of_fork, write_fork
 from cloister.threads.pen import Pen
 from cloister.threads.rows import all_items, detail_of, first_item_of, fold, item_of, marks, thread_of, turn_of
@@ -45,19 +47,11 @@ MAX_PAGE = 1000
 _MOST_IDLE = 64
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadList:
-    """The newest first. `next` is where the next page begins, None at the end; a page may be short of what was asked
-    for when it had to pass over many."""
-
-    threads: tuple[Thread, ...]
-    next: str | None = None
-
-
 class SessionHost(Protocol):
     """What threads need of the host that their sessions live in."""
 
     def find(self, session_id: str) -> Session | None: ...
+    def check_environments(self, wanted: Sequence[TurnEnvironmentParams], *, is_new: bool) -> None: ...
     async def open_for_thread(
         self, session_id: str, tenant: str, source: ClientTools | None, language: Language | None = None
     ) -> Session:
@@ -91,6 +85,11 @@ class Threads:
         """Have threads of that kind driven by it; before the host is entered, or what was left in the middle waits
         until `resume`."""
         self._drivers[DriverKind(kind)] = driver
+
+    @property
+    def driven(self) -> frozenset[DriverKind]:
+        """The kinds that have a driver here."""
+        return frozenset(self._drivers)
 
     # -- the host comes and goes ---------------------------------------------------------------------------------
 
@@ -144,12 +143,18 @@ class Threads:
         """A new thread. With a `session_id` it joins that session, otherwise it gets one of its own."""
         params = params or ThreadParams()
         self._check_open()
+        check_schemas(params.dynamic_tools)
         if params.session_id is not None:
             await self._check_tenant(params.session_id, tenant)
+        check_driven(params)
+        self._host.check_environments(params.environments, is_new=params.session_id is None)
         session_id = params.session_id or self._ids.new("ses_")
         session = await self._session(session_id, tenant, params.language)
         if params.language not in (None, session.language):
             raise InvalidLanguage(f"session {session.id!r} speaks {session.language}, not {params.language}")
+        for one in params.environments:
+            await session.add_environment(one.environment_id)
+            await session.base_in(one.environment_id, one.cwd)
         now = self._pen(session.id, "").now()
         thread = Thread(
             self._ids.new("thr_"),
@@ -187,6 +192,10 @@ class Threads:
         row = await self._store.session(session_id)
         if row is not None and row.tenant != tenant:
             raise SessionNotFound(f"there is no session {session_id!r}")
+
+    async def describe(self, thread_id: str, *, tenant: str | None = None) -> Thread:
+        """The thread alone, without what was said in it."""
+        return thread_of(await self._row(thread_id, tenant))
 
     async def get(self, thread_id: str, *, tenant: str | None = None) -> ThreadDetail:
         """All of it, as it is at one moment."""
@@ -264,9 +273,14 @@ class Threads:
 
     async def turn(self, thread_id: str, params: TurnParams, *, tenant: str | None = None) -> tuple[Thread, Turn]:
         """Say something: a turn that begins now, or when those before it have ended."""
+        begun = await self.begin(thread_id, params, tenant=tenant)
+        return begun.thread, begun.turn
+
+    async def begin(self, thread_id: str, params: TurnParams, *, tenant: str | None = None) -> Begun:
+        """As `turn`, and says whether the turn was there already."""
         book = await self._book_for(thread_id, tenant)
-        turn = await book.begin(params)
-        return book.thread, turn
+        turn, is_known = await book.begin(params)
+        return Begun(book.thread, turn, is_known)
 
     async def get_turn(self, thread_id: str, turn_id: str, *, tenant: str | None = None) -> Turn:
         await self._row(thread_id, tenant)
@@ -369,6 +383,7 @@ class Threads:
             items = await self._store.items(call.thread_id, after=_before(call.doc["item_id"]), limit=1)
             tools.take_up(call, item_of(items[0]) if items else None)
         session = await self._session(thread.session_id, thread.tenant)
+        await add_environments(session, thread)
         book = Book(
             thread,
             session,

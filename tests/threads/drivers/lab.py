@@ -1,7 +1,7 @@
 """What the tests of drivers share: hosts with scripted models, and threads on them that talk."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,7 +48,7 @@ class Heard:
         return self._request(asked)
 
     @asynccontextmanager
-    async def _request(self, asked: Asked) -> AsyncIterator[AsyncIterator[Piece]]:
+    async def _request(self, asked: Asked) -> AsyncGenerator[AsyncIterator[Piece]]:
         async with self.model.request(asked) as pieces:
             yield pieces
         self.answered += 1

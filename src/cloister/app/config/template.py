@@ -76,6 +76,19 @@ TEMPLATE = """\
 # max_streams = 1000
 # shutdown_ms = 5000
 
+# Traces and metrics of `cloister serve`, by OTLP over HTTP. The variables OTEL_* hold too.
+[telemetry]
+# enabled = true
+# endpoint = "http://127.0.0.1:4318"
+# Whether what is said to models and by them is in it.
+# content = false
+
+# Threads of `cloister serve`: the model that is meant when nobody names one, and those that clients may name beside it
+# and the tables [models.NAME].
+[threads]
+# model = "anthropic:claude-sonnet-4-5"
+# models = ["openai:gpt-5-mini"]
+
 # Policies that tighten those of the tools.
 [approvals]
 # "shop.refund" = "manual"
@@ -94,6 +107,11 @@ TEMPLATE = """\
 # [openapi.shop]
 # document = "shop.yaml"
 # credentials = { api_key = "${SHOP_KEY}" }
+
+# Directories that the threads of `cloister serve` may work in: read_only, or copy_on_write, which never writes there.
+# [environments.repo]
+# path = "/srv/repo"
+# mode = "copy_on_write"
 
 # Models, beside those that need no table: anthropic:NAME, openai:NAME, openai-chat:NAME, scripted:PATH.
 # [models.local]
