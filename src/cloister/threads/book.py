@@ -293,6 +293,17 @@ class Book:
             if self.thread.wake is Wake.TURN and self._line.notices():
                 self._background.soon(self.wake(), self.thread.id)
 
+    async def _begin_queued(self, live: _Live) -> None:
+        try:
+            await self._offer(live.turn)
+            async with self._one_at_a_time:
+                await self._write_start(live)
+        except CloisterError as error:
+            if live.machine.status is Status.QUEUED or not isinstance(error, (LeaseLost, SessionClosed)):
+                await self._end(live, Move.FAIL, TurnEnd(ErrorObject(error.code, error.message, error.hint)))
+            return
+        await self._work(live, resumed=False)
+
     # -- worked on ---------------------------------------------------------------------------------------------------
 
     def _start_work(self, live: _Live, *, resumed: bool) -> None:
