@@ -73,6 +73,7 @@ def running(
     limits: ServerLimits | None = None,
     cells: CellLimits | None = None,
     tools: Iterable[object] = (get_order, refund, pay),
+    **given: Any,
 ) -> Generator[Running, None, None]:
     started = threading.Event()
     found: list[Running] = []
@@ -82,7 +83,7 @@ def running(
     async def main() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         stops.append(lambda: loop.call_soon_threadsafe(stop.set))
-        cloister = Cloister(tools=tools, store=store, workers=2, cells=cells)
+        cloister = Cloister(tools=tools, store=store, workers=2, cells=cells, **given)
         service = Service(cloister, book(), Exposure(port=0), limits)
 
         def ready(where: Ready) -> None:

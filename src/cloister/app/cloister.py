@@ -46,6 +46,7 @@ from cloister.ports.engine import TypeCheck
 from cloister.ports.keys import Purpose
 from cloister.ports.model import Models
 from cloister.ports.rows import Batch, Put, SessionRow
+from cloister.ports.telemetry import Telemetry
 from cloister.sessions.belongings import Belongings
 from cloister.sessions.envelope import Envelope, unseal
 from cloister.sessions.events import EventListener, Events, EventStream
@@ -80,7 +81,8 @@ class Cloister(Approving, Stored, Conversing, Recovering):
     there may be, how long they may take and how much of their output is told; see `CellLimits`. files: how many and how
     large they may be in a session; see `FileLimits`. store: where sessions are written down; durability: how much of
     them; event_retention: for how long their events. models: what drives threads, opened and closed by whoever made
-    them; model: the name of the one that is meant when neither a turn nor its thread names one.
+    them; model: the name of the one that is meant when neither a turn nor its thread names one. telemetry: an
+    `OpenTelemetry` of `cloister.telemetry`.
     """
 
     def __init__(
@@ -110,13 +112,15 @@ class Cloister(Approving, Stored, Conversing, Recovering):
         event_retention: EventRetention | None = None,
         models: Models | None = None,
         model: str | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._tools = ToolRegistry(tools)
         self._clock = clock or SystemClock()
         policy, added = Policy(overrides=approvals, deny=deny), parse_plugins(plugins)
         self._granting = Granting(self._tools, policy, parse_overlays(sources), added, self._clock)
         self._hooks = Hooks.parse(hooks)
-        self._models, self._model = given.check_models(models, model)
+        self.telemetry = given.check_telemetry(telemetry)
+        self._models, self._model = given.check_models(models, model, telemetry)
         self._secrets = MemorySecrets.parse(secrets or {})
         self._limits = given.check_limits(limits) or SessionLimits()
         self._type_check = given.parse_type_check(type_check)
@@ -126,9 +130,9 @@ class Cloister(Approving, Stored, Conversing, Recovering):
         level = given.level_for(durability, made) or Durability.CALL
         self._durability = level if made is not None else Durability.NONE
         self._retention = given.check_retention(event_retention, made)
-        self._ledger = Ledger(made, level, self._clock, self._ids) if made is not None else None
+        self._ledger = Ledger(made, level, self._clock, self._ids, telemetry=telemetry) if made is not None else None
         event_log = self._ledger.event_log() if self._ledger is not None else None
-        self._events = Events(self._clock, on_event, event_log)
+        self._events = Events(self._clock, on_event, event_log, telemetry)
         emit, heard = self._events.emit, self._events.heard
         self._questions = QuestionBook(self._ledger)
         self._desk = ApprovalDesk(
@@ -141,7 +145,7 @@ class Cloister(Approving, Stored, Conversing, Recovering):
             record=self._questions.record,
         )
         journal = StoreJournal(self._ledger.store, self._ledger.ink) if self._ledger is not None else MemoryJournal()
-        self._wiring = Wiring(self._clock, self._ids, self._desk, journal, emit, heard)
+        self._wiring = Wiring(self._clock, self._ids, self._desk, journal, emit, heard, telemetry=telemetry)
         # For sessions whose calls are not written down.
         self._light_wiring = given.without_journal(self._wiring)
         self._journaled = Durability.CALL if self._ledger is not None else Durability.NONE

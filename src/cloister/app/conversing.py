@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, cast
 from cloister.core.errors import InvalidInput, SessionExists, SessionNotFound
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.language import Language
+from cloister.core.thread import DriverKind
 from cloister.ports.clock import Clock
 from cloister.ports.model import Models
 from cloister.sessions.events import Events
 from cloister.sessions.ledger import Ledger
 from cloister.sessions.session import Session
 from cloister.threads import ClientTools, Threads
+from cloister.threads.drivers import CodeDriver, NativeDriver
 
 if TYPE_CHECKING:
     from cloister.app.cloister import Cloister
@@ -37,6 +39,9 @@ class Conversing:
         if self._threads is None:
             host = _Host(cast("Cloister", self))
             self._threads = Threads(self._ledger, self._events, self._clock, self._ids, host)
+            if self._models is not None:
+                self._threads.drive(DriverKind.CODE, CodeDriver(self._models, self._model))
+                self._threads.drive(DriverKind.NATIVE, NativeDriver(self._models, self._model))
         return self._threads
 
     async def _open_threads(self) -> None:

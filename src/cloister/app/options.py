@@ -14,6 +14,7 @@ from cloister.ports.engine import TypeCheck
 from cloister.ports.model import Models
 from cloister.ports.rows import SessionRow
 from cloister.ports.store import Store
+from cloister.ports.telemetry import Telemetry
 from cloister.sessions.grounds import SessionOptions
 from cloister.stores.memory import MemoryJournal
 
@@ -85,7 +86,16 @@ def check_retention(retention: object, store: Store | None) -> EventRetention:
     return retention
 
 
-def check_models(models: Models | None, model: object) -> tuple[Models | None, str | None]:
+def check_telemetry(telemetry: Telemetry | None) -> Telemetry | None:
+    if telemetry is not None and not callable(getattr(telemetry, "told", None)):
+        raise InvalidInput(
+            f"telemetry is an OpenTelemetry, not a {type(telemetry).__name__}",
+            hint="from cloister.telemetry import OpenTelemetry",
+        )
+    return telemetry
+
+
+def check_models(models: Models | None, model: object, telemetry: Telemetry | None) -> tuple[Models | None, str | None]:
     if models is not None and not callable(getattr(models, "get", None)):
         raise InvalidInput(
             f"models are a ModelRegistry, or have its `get`, unlike a {type(models).__name__}",
@@ -97,7 +107,7 @@ def check_models(models: Models | None, model: object) -> tuple[Models | None, s
         raise InvalidInput(
             f"there are no models for {model!r:.80} to be one of", hint="give them too: models=ModelRegistry()"
         )
-    return models, model
+    return telemetry.models(models) if models is not None and telemetry is not None else models, model
 
 
 def without_journal(wiring: Wiring) -> Wiring:

@@ -36,6 +36,7 @@ from cloister.tools.rule import Rule
 
 if TYPE_CHECKING:
     from cloister.app import Cloister
+    from cloister.ports.telemetry import Telemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Terms:
         kind: "type[Cloister] | None" = None,
         sources: Sequence[object] = (),
         workers: int | None = None,
+        telemetry: "Telemetry | None" = None,
     ) -> "Cloister":
         """A runtime of its own, to be entered."""
         from cloister.app import Cloister
@@ -81,6 +83,7 @@ class Terms:
             store=keep.place(config),
             durability=config.get("durability") if keep.is_kept else None,
             event_retention=config.retention() if keep.is_kept else None,
+            telemetry=telemetry,
         )
 
     def sources(self) -> list[object]:

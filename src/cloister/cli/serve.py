@@ -22,10 +22,12 @@ from cloister.cli.failures import UsageError, debugging
 from cloister.cli.interrupt import leave
 from cloister.cli.job import Terms, read_terms
 from cloister.cli.options import AsJson, CallOptions, GrantOptions, KeepOptions
+from cloister.cli.telemetry import telemetry_of
 from cloister.cli.terminal import safe
 from cloister.core.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from cloister.ports.telemetry import Telemetry
     from cloister.server import Ready, Service
 
 _SERVER = Group("Server", sort_key=1)
@@ -90,6 +92,15 @@ class ServeOptions(GrantOptions):
             help="Written when it can be used: a JSON object with `url`, `port`, `pid` and `token_file`.",
         ),
     ] = None
+    telemetry: Annotated[
+        bool | None,
+        Parameter(
+            group=_SERVER,
+            show_default=False,
+            help="Send traces and metrics, by OTLP over HTTP.  [default: if the configuration or OTEL_* name an "
+            "endpoint]",
+        ),
+    ] = None
     deny: Annotated[
         list[str] | None,
         Parameter(
@@ -123,13 +134,15 @@ def serve(*, options: ServeOptions = DEFAULT_SERVE, as_json: AsJson = False) -> 
             raise
         raise UsageError("cloister serve needs FastAPI and uvicorn", "pip install 'cloister[server]'") from None
     terms = read_terms(options, CallOptions(deny=options.deny, secret=options.secret))
-    service, token_file = _service(options, terms)
-    set_up_json_logs(logging.DEBUG if debugging() else logging.INFO)
-    asyncio.run(_serve(service, _Announcement(options.ready_file, token_file, as_json=as_json)))
+    with telemetry_of(options.telemetry, terms.config, os.environ) as telemetry:
+        service, token_file = _service(options, terms, telemetry)
+        ids = telemetry.ids if telemetry is not None else None
+        set_up_json_logs(logging.DEBUG if debugging() else logging.INFO, ids)
+        asyncio.run(_serve(service, _Announcement(options.ready_file, token_file, as_json=as_json)))
     return OK
 
 
-def _service(options: ServeOptions, terms: Terms) -> "tuple[Service, str | None]":
+def _service(options: ServeOptions, terms: Terms, telemetry: "Telemetry | None") -> "tuple[Service, str | None]":
     from cloister.server import Exposure, Service, load_tokens
 
     config = terms.config
@@ -149,7 +162,8 @@ def _service(options: ServeOptions, terms: Terms) -> "tuple[Service, str | None]
     if options.workers is not None and options.workers < 1:
         raise InvalidInput(f"--workers must be at least 1, not {options.workers}")
     keep = KeepOptions(session="default", store=options.store)
-    cloister = terms.cloister(keep=keep, workers=options.workers or config.get("workers") or _workers())
+    workers = options.workers or config.get("workers") or _workers()
+    cloister = terms.cloister(keep=keep, workers=workers, telemetry=telemetry)
     service = Service(cloister, tokens, exposure, config.server_limits(), terms.limits)
     return service, None if tokens.configured else str(own_file)
 

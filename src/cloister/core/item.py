@@ -82,7 +82,9 @@ class CellRun:
     # None before it was accepted as a cell.
     cell_id: str | None = None
     model_call_id: str | None = None
-    # What the model was told of it so far.
+    # How it stood when the model was told: "completed", "failed", "yielded", …; "refused" if it was not run.
+    outcome: str | None = None
+    # What the model was told of it.
     content: Content = ()
     error: ErrorObject | None = None
     extra: Mapping[str, Any] = _extra()

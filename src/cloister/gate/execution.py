@@ -9,6 +9,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,6 +33,7 @@ from cloister.gate.secrets import Handles
 from cloister.ports.clock import Clock
 from cloister.ports.engine import Raised, Returned, Settlement
 from cloister.ports.journal import Intent, Journal, Settled
+from cloister.ports.telemetry import Telemetry
 from cloister.tools.catalog import signature_in
 from cloister.tools.context import CallContext
 from cloister.tools.search import IndexCache
@@ -54,6 +56,7 @@ class Wiring:
     emit: Emit | None = None
     heard: Heard = always_heard
     indexes: IndexCache = field(default_factory=IndexCache)
+    telemetry: Telemetry | None = None
 
 
 class Execution:
@@ -64,6 +67,7 @@ class Execution:
         self._journal = wiring.journal
         self._emit = wiring.emit
         self._is_heard = wiring.heard
+        self._telemetry = wiring.telemetry
         self._scope = scope
         self._hooks = hooks
         self._handles = handles
@@ -116,8 +120,10 @@ class Execution:
 
     async def _call(self, passage: Passage, tool: Tool, bound: Bound, started: Callable[[], Awaitable[None]]) -> object:
         context, quota = self._context(passage, tool), self._quota(tool)
+        within = self._telemetry.within(passage.call_id) if self._telemetry is not None else nullcontext()
         try:
-            return await dispatch(tool, bound, context, quota, timeout_ms=tool.limits.timeout_ms, started=started)
+            with within:
+                return await dispatch(tool, bound, context, quota, timeout_ms=tool.limits.timeout_ms, started=started)
         except ToolError as error:
             raise self._spoken(tool, error) from None
         except ToolBroke as broke:

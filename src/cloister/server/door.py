@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
 from cloister.core.errors import CloisterError
+from cloister.ports.telemetry import Serving
 from cloister.server.logs import access, current_request, log
 from cloister.server.mounting import Mounts
 from cloister.server.problems import MEDIA_TYPE, Problem, of_error
@@ -51,12 +52,20 @@ class Door:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await _Passing(self, scope, send).serve(receive)
+            await self._serve(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         else:
             # There are no websockets here; refused before they are accepted.
             await send({"type": "websocket.close", "code": 1008})
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        telemetry = self._service.telemetry
+        if telemetry is None:
+            await _Passing(self, scope, send).serve(receive)
+            return
+        with telemetry.serving(scope["path"], dict(scope["headers"])) as serving:
+            await _Passing(self, scope, send, serving).serve(receive)
 
     # -- who -------------------------------------------------------------------------------------------------
 
@@ -173,12 +182,13 @@ class _McpRoute:
 class _Passing:
     """One request on its way."""
 
-    __slots__ = ("_began", "_door", "_id", "_scope", "_send", "_sent", "_status", "_token")
+    __slots__ = ("_began", "_door", "_id", "_scope", "_send", "_sent", "_serving", "_status", "_token")
 
-    def __init__(self, door: Door, scope: Scope, send: Send) -> None:
+    def __init__(self, door: Door, scope: Scope, send: Send, serving: Serving | None = None) -> None:
         self._door = door
         self._scope = scope
         self._send = send
+        self._serving = serving
         self._status = 0
         self._sent = False
         self._token: Token | None = None
@@ -243,6 +253,8 @@ class _Passing:
         route = getattr(scope.get("route"), "path", None) or "none"
         method = scope["method"] if scope["method"] in _METHODS else "other"
         self._door.service.metrics.request(method, route, self._status, spent)
+        if self._serving is not None:
+            self._serving.answered(method, route, self._status)
         if access.isEnabledFor(20):
             said = {"method": method, "route": route, "status": self._status, "duration_ms": round(spent * 1000, 2)}
             if self._token is not None:

@@ -6,6 +6,7 @@ A request is told of by its route, never by its path, query, headers or body: no
 import json
 import logging
 import sys
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from traceback import extract_tb
@@ -20,6 +21,12 @@ log = logging.getLogger("cloister.server")
 
 
 class JsonLines(logging.Formatter):
+    """`ids`: of the trace and the span that a line belongs to."""
+
+    def __init__(self, ids: Callable[[], Mapping[str, str]] | None = None) -> None:
+        super().__init__()
+        self._ids = ids
+
     def format(self, record: logging.LogRecord) -> str:
         said: dict[str, Any] = {
             "at": format_time(datetime.fromtimestamp(record.created, UTC)),
@@ -29,6 +36,8 @@ class JsonLines(logging.Formatter):
         }
         if (request_id := current_request.get()) is not None:
             said["request_id"] = request_id
+        if self._ids is not None:
+            said |= self._ids()
         more = getattr(record, "said", None)
         if isinstance(more, dict):
             said |= more
@@ -39,14 +48,14 @@ class JsonLines(logging.Formatter):
         return json.dumps(said, default=str)
 
 
-def set_up_json_logs(level: int = logging.INFO) -> None:
+def set_up_json_logs(level: int = logging.INFO, ids: Callable[[], Mapping[str, str]] | None = None) -> None:
     """Everything that this process logs goes to the standard error as lines of JSON."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
-    for name in ("cloister", "uvicorn", "uvicorn.error", "mcp"):
+    handler.setFormatter(JsonLines(ids))
+    for name in ("cloister", "uvicorn", "uvicorn.error", "mcp", "opentelemetry"):
         logger = logging.getLogger(name)
         logger.handlers.clear()
-        if name in ("cloister", "uvicorn", "mcp"):
+        if name in ("cloister", "uvicorn", "mcp", "opentelemetry"):
             logger.addHandler(handler)
             logger.propagate = False
     logging.getLogger("cloister").setLevel(level)

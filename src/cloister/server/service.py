@@ -36,6 +36,7 @@ class Service:
         base_limits: SessionLimits | None = None,
     ) -> None:
         self.cloister = cloister
+        self.telemetry = cloister.telemetry
         self.tokens = tokens
         self.exposure = exposure or Exposure()
         self.limits = limits or ServerLimits()

@@ -17,6 +17,7 @@ from cloister.core.event import Event
 from cloister.core.strand import Strand
 from cloister.ports.clock import Clock, moment
 from cloister.ports.rows import Append, EventRow
+from cloister.ports.telemetry import Telemetry
 
 log = logging.getLogger("cloister.sessions")
 EventListener: TypeAlias = Callable[[Event], None]
@@ -47,12 +48,19 @@ class EventLog:
 class Events:
     """The events of all sessions of a host. Event loop only."""
 
-    def __init__(self, clock: Clock, listener: EventListener | None = None, event_log: EventLog | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        listener: EventListener | None = None,
+        event_log: EventLog | None = None,
+        telemetry: Telemetry | None = None,
+    ) -> None:
         if listener is not None and not callable(listener):
             raise InvalidInput(f"on_event is a function that takes an event, not {type(listener).__name__}")
         self._clock = clock
         self._listener = listener
         self._log = event_log
+        self._telemetry = telemetry
         self._seq = 0
         self._streams: dict[str, set[EventStream]] = {}
         # Sessions whose events are written down.
@@ -78,7 +86,12 @@ class Events:
         """Whether anybody listens to that session, now or later."""
         if self._left and session_id in self._kept:
             return False
-        listens = self._listener is not None or session_id in self._streams or _ALL in self._streams
+        listens = (
+            self._listener is not None
+            or self._telemetry is not None
+            or session_id in self._streams
+            or _ALL in self._streams
+        )
         return listens or session_id in self._kept
 
     def keep(self, session_id: str) -> None:
@@ -90,6 +103,8 @@ class Events:
         if not self.heard(session_id):
             return
         now_ms = self._clock.now_ms()
+        if self._telemetry is not None:
+            self._telemetry.told(kind, session_id, data, self.strand(session_id, data.get("cell_id")))
         if session_id in self._kept:
             strand = self.strand(session_id, data.get("cell_id"))
             within = () if strand is None else (strand.thread_id, strand.turn_id, strand.item_id)

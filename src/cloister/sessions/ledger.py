@@ -15,6 +15,7 @@ from cloister.core.ids import IdSource
 from cloister.ports.clock import Clock
 from cloister.ports.rows import Append, Batch, Claim, Drop, EventRow, MoveHead, SessionRow, Write
 from cloister.ports.store import Store
+from cloister.ports.telemetry import Telemetry
 from cloister.sessions.events import EventLog
 from cloister.sessions.fences import Fences
 from cloister.sessions.ink import Ink
@@ -28,9 +29,17 @@ LEASE_MS = 30_000
 
 class Ledger:
     def __init__(
-        self, store: Store, durability: Durability, clock: Clock, ids: IdSource, lease_ms: int = LEASE_MS
+        self,
+        store: Store,
+        durability: Durability,
+        clock: Clock,
+        ids: IdSource,
+        lease_ms: int = LEASE_MS,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self.store = store
+        # Is shown what conversations write down; what cells tell goes another way.
+        self.telemetry = telemetry
         self._ids = ids
         self.fences = Fences()
         self.ink = Ink(store, self.fences)

@@ -279,6 +279,10 @@ class Session(Described, Tooled, Furnished):
             return await self._direct.terminate(cell_id)
         return await self._cells.terminate(self._cells.find(cell_id))
 
+    async def decided(self, approval_ids: Sequence[str]) -> None:
+        """Returns when one of these questions is not open any more."""
+        await self._desk.decided(approval_ids)
+
     async def call(
         self, name: str, arguments: Mapping[str, Any] | list[Any] | tuple[Any, ...] = (), **within: Unpack[Within]
     ) -> RunResult:

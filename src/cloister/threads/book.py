@@ -32,9 +32,10 @@ from cloister.core.turn import LOCAL, Status, SteerParams, SteerReceipt, Turn, T
 from cloister.core.wire import keep_json, to_json
 from cloister.ports.clock import Clock
 from cloister.ports.store import Store
+from cloister.ports.telemetry import IN_TURN
 from cloister.sessions.session import Session
 from cloister.threads.client_tools import ClientTools
-from cloister.threads.driver import Driver, TurnEnd
+from cloister.threads.driver import Choice, Driver, ModelDriver, TurnEnd
 from cloister.threads.inputs import Line
 from cloister.threads.open_turn import BudgetSpent, OpenTurn
 from cloister.threads.pen import Pen
@@ -127,7 +128,7 @@ class Book:
     # -- begun -------------------------------------------------------------------------------------------------------
 
     async def begin(self, params: TurnParams) -> Turn:
-        self._driver_of(self.thread)
+        choice = self._choice(params.model, switch_provider=params.switch_provider)
         check_specs((*self.thread.dynamic_tools, *params.dynamic_tools))
         environment_id = self._environment(params.environment_id)
         async with self._one_at_a_time:
@@ -151,7 +152,7 @@ class Book:
                 Status.QUEUED,
                 self.pen.now(),
                 params.input,
-                model=params.model or self.thread.model,
+                model=params.model or self.thread.model if choice is None else choice.model,
                 environment_id=environment_id,
                 dynamic_tools=params.dynamic_tools,
                 operation_key=params.operation_key,
@@ -179,6 +180,20 @@ class Book:
                 # The one before it may have ended meanwhile.
                 self._start_next()
             return live.turn
+
+    def _choice(self, model: str | None, *, switch_provider: bool) -> Choice | None:
+        """Which model is meant, where models drive. Raises what keeps the thread from being driven by it."""
+        driver = self._driver_of(self.thread)
+        if not isinstance(driver, ModelDriver):
+            return None
+        return driver.choose(self.thread, model, switch_provider=switch_provider)
+
+    def _remembering(self, turn: Turn) -> Thread:
+        """The thread as it is once that turn has begun: it goes on with whoever it has talked to."""
+        choice, thread = self._choice(turn.model, switch_provider=turn.switch_provider), self.thread
+        if choice is None or thread.provider == choice.provider:
+            return thread
+        return replace(thread, provider=choice.provider, model=choice.model, updated_at=self.pen.now())
 
     async def _offer(self, turn: Turn) -> None:
         """Have the client's tools among those of the session before anything of the turn runs."""
@@ -209,6 +224,7 @@ class Book:
         return (*self.thread.dynamic_tools, *turn.dynamic_tools)
 
     async def _write_start(self, live: _Live) -> None:
+        thread = self._remembering(live.turn)
         live.machine.move(Move.START)
         now = self.pen.now()
         turn = replace(live.turn, status=live.machine.status, started_at=now)
@@ -222,8 +238,9 @@ class Book:
             UserMessage(turn.input),
             now,
         )
-        await self.pen.write(*self.pen.turn("turn.started", turn, live.digest), *self.pen.item(said))
-        live.turn = turn
+        changed = self.pen.thread("thread.updated", thread) if thread is not self.thread else ()
+        await self.pen.write(*self.pen.turn("turn.started", turn, live.digest), *self.pen.item(said), *changed)
+        live.turn, self.thread = turn, thread
 
     def _start_next(self) -> None:
         """Whose turn it is, if nobody's is in progress."""
@@ -239,7 +256,8 @@ class Book:
     async def _begin_queued(self, live: _Live) -> None:
         try:
             await self._offer(live.turn)
-            await self._write_start(live)
+            async with self._one_at_a_time:
+                await self._write_start(live)
         except CloisterError as error:
             if live.machine.status is Status.QUEUED or not isinstance(error, (LeaseLost, SessionClosed)):
                 await self._end(live, Move.FAIL, TurnEnd(ErrorObject(error.code, error.message, error.hint)))
@@ -252,6 +270,8 @@ class Book:
         live.work = asyncio.get_running_loop().create_task(self._work(live, resumed=resumed), name=live.turn.id)
 
     async def _work(self, live: _Live, *, resumed: bool) -> None:
+        # In a task of its own, and in those that it starts.
+        IN_TURN.set(live.turn.id)
         try:
             move, end = Move.COMPLETE, await self._drive(live, resumed=resumed)
             if end.error is not None:

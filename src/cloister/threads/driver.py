@@ -7,12 +7,15 @@ What a driver may rely on, and what it must keep to:
 - It returns how the turn ended, or raises: a `CloisterError` is told as it is, everything else as a failure of the
   host. It is cancelled when the turn is interrupted or the host goes, and need not write anything down then.
 - It holds nothing of a turn between two calls of `run`, and one driver serves many turns at once.
+
+One that has models (`ModelDriver`) is asked which is meant before a turn is taken.
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from cloister.core.diagnostic import ErrorObject
+from cloister.core.thread import Thread
 from cloister.threads.open_turn import OpenTurn
 
 
@@ -27,3 +30,18 @@ class TurnEnd:
 
 class Driver(Protocol):
     async def run(self, turn: OpenTurn) -> TurnEnd: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The model that is meant, and whose it is."""
+
+    model: str
+    provider: str
+
+
+@runtime_checkable
+class ModelDriver(Driver, Protocol):
+    def choose(self, thread: Thread, model: str | None, *, switch_provider: bool) -> Choice:
+        """Raises what keeps the thread from being driven by that model."""
+        ...

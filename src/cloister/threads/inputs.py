@@ -35,6 +35,10 @@ class Line:
         if self._waiting:
             self.came.set()
 
+    def has(self, turn_id: str) -> bool:
+        """Whether something waits that was said for that turn."""
+        return any(row.turn_id == turn_id for row in self._waiting)
+
     def take(self, is_wanted: Callable[[InputRow], bool]) -> list[InputRow]:
         """Those that are wanted, which leave the line."""
         taken = [row for row in self._waiting if is_wanted(row)]

@@ -7,9 +7,11 @@ Everything that is written here is safe when the call returns. What was written 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
-from cloister.core.cell import Observation
+from cloister.core.cell import CellState, Observation
+from cloister.core.codes import RunStatus
 from cloister.core.content import text_content
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.dynamic import DynamicToolSpec
@@ -19,8 +21,8 @@ from cloister.core.run import RunResult
 from cloister.core.strand import Strand
 from cloister.core.thread import Thread
 from cloister.core.turn import Status, Turn, TurnUsage
-from cloister.core.wire import keep_json, to_json
-from cloister.ports.rows import AnswerRow, InputRow, Put, Write
+from cloister.core.wire import from_json, keep_json, to_json
+from cloister.ports.rows import AnswerRow, CellRow, InputRow, Put, Write
 from cloister.ports.store import Store
 from cloister.sessions.session import Session
 from cloister.threads.inputs import Line
@@ -31,6 +33,7 @@ from cloister.threads.streams import Streams
 # A delta waits for so long for more of it, and is never larger.
 _MOMENT_SECONDS = 0.032
 _MOST_CHARS = 16 << 10
+_PAGE = 5_000
 
 
 class BudgetSpent(Exception):
@@ -49,6 +52,15 @@ class SettledAnswer:
     request_digest: str
     answer: Mapping[str, Any]
     usage: TurnUsage
+
+
+@dataclass(frozen=True, slots=True)
+class PastEnd:
+    cell_id: str
+    state: CellState
+    result: RunResult
+    # What of its output may be told at once.
+    max_output_bytes: int | None = None
 
 
 class OpenTurn:
@@ -86,15 +98,14 @@ class OpenTurn:
         self._flushing: asyncio.TimerHandle | None = None
         # The event that says that an item has begun.
         self._begun: dict[str, int] = {}
+        # What was said before this turn: it does not change any more.
+        self._past: list[Item] | None = None
 
     async def load(self) -> None:
         """What was written down of it before."""
         rows = await self._store.items(self.thread.id, after=first_item_of(self.turn.id))
         self._items = {row.id: item_of(row) for row in rows if row.turn_id == self.turn.id}
-        self._answers = [
-            SettledAnswer(row.number, row.request_digest, row.doc["answer"], keep_json(TurnUsage, row.doc["usage"]))
-            for row in await self._store.answers(self.turn.id)
-        ]
+        self._answers = await settled_answers(self._store, self.turn.id)
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
@@ -115,7 +126,27 @@ class OpenTurn:
     async def history(self) -> list[Item]:
         """The conversation so far, this turn's included, as a model is to be told it: after a compaction, its summary
         and what came behind it."""
-        return compacted([item_of(row) for row in await self._store.items(self.thread.id)])
+        return compacted(await self.all_items())
+
+    async def all_items(self) -> list[Item]:
+        """Of the thread, the oldest first; what was compacted too."""
+        first = first_item_of(self.turn.id)
+        if self._past is None:
+            self._past = [item for item in await all_items(self._store, self.thread.id) if item.id <= first]
+        # A compaction may have come since, from outside.
+        return [*self._past, *await all_items(self._store, self.thread.id, after=first)]
+
+    async def answers_of(self, turn_id: str) -> Sequence[SettledAnswer]:
+        """Of any turn of the thread."""
+        return self.answers if turn_id == self.turn.id else await settled_answers(self._store, turn_id)
+
+    def now(self) -> datetime:
+        return self._pen.now()
+
+    @property
+    def is_spoken_to(self) -> bool:
+        """Whether somebody has said something for this turn that is not delivered yet."""
+        return self._line.has(self.turn.id)
 
     def check_budget(self) -> None:
         """Raises `BudgetSpent` when no further request may be made. For before each of them."""
@@ -245,9 +276,25 @@ class OpenTurn:
     async def cell_of(self, item: Item) -> str | None:
         """The cell that was started for an item and whose end nobody has read, if there is one: after a crash, the one
         to wait for."""
-        for row in await self._store.cells(self.session.id, live=True):
-            if row.item_id == item.id:
-                return row.id
+        row = await self._cell_row(item)
+        return row.id if row is not None and row.live else None
+
+    async def end_of(self, item: Item) -> PastEnd | None:
+        """How the cell of an item ended, if somebody has read so before a crash: its model was not told."""
+        return _past_end(await self._cell_row(item))
+
+    async def past_cell(self, cell_id: str) -> PastEnd | None:
+        """How a cell of this session ended, if somebody has read so."""
+        row = await self._store.cell(cell_id)
+        return _past_end(row) if row is not None and row.session_id == self.session.id else None
+
+    async def _cell_row(self, item: Item) -> CellRow | None:
+        after: str | None = None
+        while page := await self._store.cells(self.session.id, after=after, limit=_PAGE):
+            found = next((row for row in page if row.item_id == item.id), None)
+            if found is not None or len(page) < _PAGE:
+                return found
+            after = page[-1].id
         return None
 
     async def call(self, item: Item, name: str, arguments: Any) -> RunResult:
@@ -255,11 +302,42 @@ class OpenTurn:
         same call, and is not made twice."""
         return await self.session.call(name, arguments, strand=self._strand(item), cell_id=item.detail.cell_id)
 
+    async def settled_call(self, item: Item, name: str, arguments: Any) -> RunResult:
+        """The same to its very end: past every question to a person, in this process or another."""
+        cell_id: str = item.detail.cell_id
+        row = await self._store.cell(cell_id) if self.resumed else None
+        if row is not None and not row.live and "result" in row.doc:
+            return from_json(RunResult, row.doc["result"])
+        known = row is not None and row.live
+        result = await (self.session.resume(cell_id) if known else self.call(item, name, arguments))
+        while result.status is RunStatus.WAITING_FOR_APPROVAL:
+            await self.session.decided([approval.id for approval in result.approvals])
+            result = await self.session.resume(cell_id)
+        return result
+
     def new_cell_id(self) -> str:
         return self._pen.new_id("cel_")
 
     def _strand(self, item: Item) -> Strand:
         return Strand(self.thread.id, self.turn.id, item.id)
+
+
+async def all_items(store: Store, thread_id: str, after: str | None = None) -> list[Item]:
+    """Those of a thread after that id, page by page."""
+    found: list[Item] = []
+    while page := await store.items(thread_id, after=after, limit=_PAGE):
+        found += [item_of(row) for row in page]
+        if len(page) < _PAGE:
+            break
+        after = page[-1].id
+    return found
+
+
+async def settled_answers(store: Store, turn_id: str) -> list[SettledAnswer]:
+    return [
+        SettledAnswer(row.number, row.request_digest, row.doc["answer"], keep_json(TurnUsage, row.doc["usage"]))
+        for row in await store.answers(turn_id)
+    ]
 
 
 def compacted(items: Sequence[Item]) -> list[Item]:
@@ -269,6 +347,13 @@ def compacted(items: Sequence[Item]) -> list[Item]:
         return list(items)
     through = last.detail.through_item_id
     return [last, *(one for one in items if one.id > through and not isinstance(one.detail, ContextCompaction))]
+
+
+def _past_end(row: CellRow | None) -> PastEnd | None:
+    if row is None or row.live or "result" not in row.doc:
+        return None
+    result = from_json(RunResult, row.doc["result"])
+    return PastEnd(row.id, CellState(row.state), result, row.doc.get("max_output_bytes"))
 
 
 def _said(row: InputRow) -> Detail:

@@ -10,6 +10,7 @@ from typing import Any
 from cloister.core.errors import SessionClosed
 from cloister.core.ids import IdSource
 from cloister.core.item import Item, item_to_json
+from cloister.core.strand import Strand
 from cloister.core.thread import Thread
 from cloister.core.turn import Status, Turn
 from cloister.core.wire import to_json
@@ -41,7 +42,13 @@ class Pen:
         """Done when all of it is safe. Raises `SessionClosed` when the session is not ours any more."""
         if self._ledger.leaving or not self._ledger.ink.holds(self.session_id):
             raise SessionClosed(f"session {self.session_id!r} of thread {self.thread_id!r} is closed here")
-        return await self._ledger.ink.write(self.session_id, *writes)
+        numbers = await self._ledger.ink.write(self.session_id, *writes)
+        if (telemetry := self._ledger.telemetry) is not None:
+            for one in writes:
+                if isinstance(one, Append):
+                    strand = Strand(self.thread_id, one.turn_id, one.item_id) if one.turn_id is not None else None
+                    telemetry.told(one.kind, self.session_id, one.doc, strand)
+        return numbers
 
     def event(
         self, kind: str, payload: Mapping[str, Any], turn_id: str | None = None, item_id: str | None = None

@@ -32,7 +32,7 @@ from cloister.sessions.ledger import Ledger
 from cloister.sessions.session import Session
 from cloister.threads.book import Book
 from cloister.threads.client_tools import ClientTools
-from cloister.threads.driver import Driver
+from cloister.threads.driver import Driver, ModelDriver
 from cloister.threads.pen import Pen
 from cloister.threads.rows import detail_of, fold, item_of, marks, thread_of, turn_of
 from cloister.threads.streams import Stream, Streams, replay
@@ -153,16 +153,27 @@ class Threads:
             driver=params.driver,
             wake=params.wake,
             model=params.model,
-            provider=params.model.partition(":")[0] if params.model and ":" in params.model else None,
             system_prompt=params.system_prompt,
             dynamic_tools=params.dynamic_tools,
             environments=params.environments,
             labels=params.labels,
             metadata=params.metadata,
         )
+        thread = self._with_provider(thread)
         pen = self._pen(session.id, thread.id)
         await pen.write(*pen.thread("thread.started", thread))
         return thread
+
+    def _with_provider(self, thread: Thread) -> Thread:
+        """Whoever serves the model that it names, as far as that can be said by now: its first turn is told what is
+        wrong otherwise."""
+        driver = self._drivers.get(thread.driver)
+        if thread.model is None or not isinstance(driver, ModelDriver):
+            return thread
+        try:
+            return replace(thread, provider=driver.choose(thread, None, switch_provider=False).provider)
+        except CloisterError:
+            return thread
 
     async def _check_tenant(self, session_id: str, tenant: str) -> None:
         row = await self._store.session(session_id)

@@ -92,6 +92,9 @@ KEYS: Mapping[str, Key] = {
         Key("server.hosts", "texts", ()),
         Key("server.origins", "texts", ()),
         *_bounds("server", ServerLimits),
+        Key("telemetry.enabled", "switch"),
+        Key("telemetry.endpoint", "text"),
+        Key("telemetry.content", "switch", False),
     ]
 }
 TABLES = tuple(dict.fromkeys(name.partition(".")[0] for name in KEYS if "." in name))

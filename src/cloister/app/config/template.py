@@ -76,6 +76,13 @@ TEMPLATE = """\
 # max_streams = 1000
 # shutdown_ms = 5000
 
+# Traces and metrics of `cloister serve`, by OTLP over HTTP. The variables OTEL_* hold too.
+[telemetry]
+# enabled = true
+# endpoint = "http://127.0.0.1:4318"
+# Whether what is said to models and by them is in it.
+# content = false
+
 # Policies that tighten those of the tools.
 [approvals]
 # "shop.refund" = "manual"

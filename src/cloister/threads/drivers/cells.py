@@ -1,0 +1,117 @@
+"""Programs as items: run once, observed, told.
+
+A cell is found again by its item. One that has ended and been read before a crash, and of which the model was not told,
+is told from what was written down. While a person has to answer, nobody waits but the turn.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from cloister.cells.cut import fit
+from cloister.core.cell import (
+    CellState,
+    Completed,
+    Content,
+    Failed,
+    Interrupted,
+    Observation,
+    Terminated,
+    WaitingForApproval,
+    Yielded,
+)
+from cloister.core.diagnostic import ErrorObject
+from cloister.core.errors import CellBusy, CellNotFound, InvalidInput
+from cloister.core.item import CellRun, Item, ToolCall
+from cloister.core.turn import Status
+from cloister.threads.drivers.telling import refused, seen_of
+from cloister.threads.open_turn import OpenTurn, PastEnd
+
+_LOST = ErrorObject("INTERRUPTED", "the cell was stopped")
+
+
+async def run_cell(turn: OpenTurn, item: Item) -> None:
+    """A program to its end, or until it yields."""
+    detail = item.detail
+    assert isinstance(detail, CellRun)
+    if detail.error is not None:
+        await turn.end(item, Status.FAILED, replace(detail, content=refused(detail.error), outcome="refused"))
+        return
+    seen, content = await _to_the_end(turn, await _begun(turn, item))
+    error = seen.error if isinstance(seen, (Failed, Interrupted)) else None
+    told = replace(detail, cell_id=seen.cell_id, content=content, error=error, outcome=seen.status)
+    await turn.end(item, Status.FAILED if error is not None else Status.COMPLETED, told)
+
+
+async def wait_for_cell(turn: OpenTurn, item: Item) -> None:
+    """What is new of a cell that went on."""
+    detail = item.detail
+    assert isinstance(detail, ToolCall)
+    given: dict[str, Any] = dict(detail.arguments)
+    cell_id = given.pop("cell_id")
+    try:
+        seen, content = await _to_the_end(turn, await _looked_at(turn, cell_id, given))
+    except (CellNotFound, CellBusy, InvalidInput) as wrong:
+        error = ErrorObject(wrong.code, wrong.message, wrong.hint)
+        told = replace(detail, success=False, content=refused(error), error=error)
+        await turn.end(item, Status.FAILED, told)
+        return
+    # The call went well, also where it tells of a program that did not.
+    await turn.end(item, detail=replace(detail, cell_id=seen.cell_id, success=True, content=content))
+
+
+async def _begun(turn: OpenTurn, item: Item) -> Observation:
+    if turn.resumed:
+        cell_id = await turn.cell_of(item)
+        if cell_id is not None:
+            return await turn.session.wait(cell_id)
+        past = await turn.end_of(item)
+        if past is not None:
+            return _read(past)
+    return await turn.exec(item, item.detail.code)
+
+
+async def _looked_at(turn: OpenTurn, cell_id: Any, terms: dict[str, Any]) -> Observation:
+    try:
+        return await turn.session.wait(cell_id, **terms)
+    except CellNotFound:
+        past = await turn.past_cell(cell_id) if turn.resumed and isinstance(cell_id, str) else None
+        if past is None:
+            raise
+        return _read(past)
+
+
+async def _to_the_end(turn: OpenTurn, seen: Observation) -> tuple[Observation, Content]:
+    """On, past all questions to people; with all that was said meanwhile."""
+    said: Content = ()
+    while isinstance(seen, WaitingForApproval):
+        said += seen.content
+        await turn.session.decided([approval.id for approval in seen.approvals])
+        seen = await turn.session.wait(seen.cell_id)
+    return seen, (*said, *seen_of(seen))
+
+
+def _read(past: PastEnd) -> Observation:
+    result = past.result
+    content = result.content
+    if past.max_output_bytes is not None:
+        content, _ = fit(content, past.max_output_bytes)
+    common: dict[str, Any] = {
+        "cell_id": past.cell_id,
+        "content": content,
+        "diagnostics": result.diagnostics,
+        "external_calls": result.external_calls,
+        "metrics": result.metrics,
+    }
+    match past.state:
+        case CellState.COMPLETED:
+            return Completed(**common, result=result.result)
+        case CellState.TERMINATED:
+            return Terminated(**common)
+        case CellState.INTERRUPTED:
+            return Interrupted(**common, error=result.error or _LOST)
+        case _:
+            return Failed(**common, error=result.error or _LOST)
+
+
+def goes_on(seen: Observation) -> bool:
+    return isinstance(seen, Yielded)
