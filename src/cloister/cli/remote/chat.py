@@ -76,7 +76,7 @@ class Chat:
         self._server = server
         self._output = output
         self._screen = screen
-        self._approve = approve
+        self._approve: Mode = approve
         self._lines = Lines(sys.stdin.fileno())
         self._prompt: Prompt | None = None
         self._with: Conversation | None = None

@@ -9,7 +9,7 @@ from cloister.cli.failures import UsageError
 from cloister.cli.remote.screen import Screen
 from cloister.cli.remote.talk import Talk
 from cloister.cli.tables import show
-from cloister.cli.terminal import flat, safe
+from cloister.cli.terminal import safe
 from cloister.core.approval import Approver
 from cloister.core.thread import ThreadDetail, ThreadParams
 from cloister.core.turn import SteerParams

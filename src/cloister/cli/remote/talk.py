@@ -9,7 +9,7 @@ import inspect
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cloister.cli.failures import complain
 from cloister.cli.remote.screen import Screen
@@ -83,7 +83,7 @@ class Talk:
         """The question that is to be put to whoever sits here."""
         return next((one for key, one in self.questions.items() if key not in self.put_off), None)
 
-    async def until(self, done: Callable[[], bool], beside: "asyncio.Future[object] | None" = None) -> None:
+    async def until(self, done: Callable[[], bool], beside: "asyncio.Future[Any] | None" = None) -> None:
         """Returns when it is `done`, or when what is `beside` is; meanwhile questions are asked. Raises
         `NobodyAnswers`, and what breaks the stream."""
         while not done() and not (beside is not None and beside.done()):
