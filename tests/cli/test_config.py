@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from cloister.app.config import load_config
+from cloister.core.errors import InvalidConfig
+from cloister.core.file import Mount
 from tests.cli.typing import Typist
 
 
@@ -28,6 +31,20 @@ def test_nearest_layer_counts(typed: Typist, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("CLOISTER_LIMITS_MEMORY_MB", "100")
     assert settings(typed)["limits.memory_mb"] == (100, "environment")
     assert "CLOISTER_LIMITS_MEMORY_MB" in typed("config show").out
+
+
+def test_environment_of_the_configuration_is_a_directory_beside_it(typed: Typist) -> None:
+    here = typed.write("cloister.toml", '[environments.repo]\npath = "work"\nmode = "copy_on_write"\n').parent
+    assert load_config(here=here).environments() == {"repo": Mount(here / "work", "copy_on_write")}
+    for wrong, named in {
+        "path = 1": "environments.repo.path",
+        'path = "x"\nmode = "rw"': "environments.repo.mode",
+        'path = "x"\nhard_links = 1': "environments.repo.hard_links",
+        'path = "x"\nwritable = true': "environments.repo.writable",
+    }.items():
+        typed.write("cloister.toml", f"[environments.repo]\n{wrong}\n")
+        with pytest.raises(InvalidConfig, match=named):
+            load_config(here=here).environments()
 
 
 def test_limits_and_tools_of_the_configuration_hold_until_a_flag_says_otherwise(typed: Typist) -> None:

@@ -27,7 +27,6 @@ from cloister.core.cell import CellLimits
 from cloister.core.durability import Durability
 from cloister.core.errors import (
     CloisterError,
-    InvalidInput,
     SessionExists,
     SessionNotFound,
     SnapshotError,
@@ -49,7 +48,8 @@ from cloister.ports.rows import Batch, Put, SessionRow
 from cloister.ports.telemetry import Telemetry
 from cloister.sessions.belongings import Belongings
 from cloister.sessions.envelope import Envelope, unseal
-from cloister.sessions.events import EventListener, Events, EventStream
+from cloister.sessions.environments import parse_environments
+from cloister.sessions.events import EventListener, Events
 from cloister.sessions.files import check_file_limits, parse_files
 from cloister.sessions.grounds import Grounds, SessionOptions
 from cloister.sessions.journal import StoreJournal
@@ -58,7 +58,6 @@ from cloister.sessions.overlay import parse_overlays
 from cloister.sessions.plugins.finding import parse_plugins
 from cloister.sessions.questions import QuestionBook
 from cloister.sessions.session import Session
-from cloister.sessions.tail import EventTail
 from cloister.sessions.vault import Vault
 from cloister.stores.memory import MemoryJournal
 from cloister.tools.registry import ToolRegistry
@@ -81,6 +80,8 @@ class Cloister(Approving, Stored, Conversing, Recovering):
     there may be, how long they may take and how much of their output is told; see `CellLimits`. files: how many and how
     large they may be in a session; see `FileLimits`. store: where sessions are written down; durability: how much of
     them; event_retention: for how long their events. models: what drives threads, opened and closed by whoever made
+    them; model: the name of the one that is meant when neither a turn nor its thread names one. environments: the
+    directories of this machine that threads may work in, by id; see `Mount`.
     them; model: the name of the one that is meant when neither a turn nor its thread names one. telemetry: an
     `OpenTelemetry` of `cloister.telemetry`.
     """
@@ -112,6 +113,7 @@ class Cloister(Approving, Stored, Conversing, Recovering):
         event_retention: EventRetention | None = None,
         models: Models | None = None,
         model: str | None = None,
+        environments: Mapping[str, object] | None = None,
         telemetry: Telemetry | None = None,
     ) -> None:
         self._tools = ToolRegistry(tools)
@@ -151,11 +153,19 @@ class Cloister(Approving, Stored, Conversing, Recovering):
         self._journaled = Durability.CALL if self._ledger is not None else Durability.NONE
         self._keys = Keys(Purpose.SNAPSHOT, snapshot_key)
         self._vault = Vault(Keys(Purpose.SECRET, secret_key))
+        self._environments = parse_environments(environments)
         self._recovery: Recovery | None = None
         self._upkeep: Upkeep | None = None
         if self._ledger is not None:
             self._recovery = Recovery(
-                self._ledger, self._desk, self._tools, self._events, self._clock, self._revive, self._vault
+                self._ledger,
+                self._desk,
+                self._tools,
+                self._events,
+                self._clock,
+                self._revive,
+                self._vault,
+                self._environments,
             )
         self._file_limits = check_file_limits(files)
         self._supervisor = Supervisor(given.check_cells(cells), self._clock)
@@ -386,15 +396,6 @@ class Cloister(Approving, Stored, Conversing, Recovering):
             raise SessionExists(f"there is a session {checked!r} already: close it, or choose another id")
         return checked
 
-    def events(self, *, since: int | None = None) -> EventTail | EventStream:
-        """What happens in all sessions from now on: `async for event in cloister.events()`. With a store that is what
-        all its hosts write down; with `since`, what happened after the event of that number comes first."""
-        if self._ledger is None:
-            if since is not None:
-                raise InvalidInput("events of before are kept in a store", hint="give a store to the Cloister")
-            return self._events.subscribe_to_all()
-        return self._ledger.tail(self._events.last if since is None else given.check_since(since))
-
     async def _revive(self, row: SessionRow, terms: Terms, limits: SessionLimits | None) -> Session:
         """A session as it was written down."""
         return await self._add(given.options_of(row, limits), None, terms, row)
@@ -423,6 +424,7 @@ class Cloister(Approving, Stored, Conversing, Recovering):
                 own_terms=terms.own,
                 file_limits=self._file_limits,
                 mounts=terms.mounts,
+                environments=self._environments,
             )
             return await self._make(options, grounds, origin, kept)
         except BaseException:
@@ -443,6 +445,7 @@ class Cloister(Approving, Stored, Conversing, Recovering):
             tenant=parent.tenant,
             labels=origin.labels,
             durability=level,
+            environments=tuple(parent.environments.names),
         )
         share = Share(grounds.catalog, grounds.plugins)
         share = await self._granting.fork(share, options, partial(self._untold.tell, options.id))

@@ -1,13 +1,17 @@
 """The threads of a host with a store: opened and closed with it, their sessions among its own."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from cloister.core.errors import InvalidInput, SessionExists, SessionNotFound
+from cloister.core.file import Mount
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.language import Language
 from cloister.core.thread import DriverKind
+from cloister.core.turn import TurnEnvironmentParams
 from cloister.ports.clock import Clock
 from cloister.ports.model import Models
+from cloister.sessions.environments import base_of, check_for_new_session, check_known
 from cloister.sessions.events import Events
 from cloister.sessions.ledger import Ledger
 from cloister.sessions.session import Session
@@ -25,9 +29,15 @@ class Conversing:
     _events: Events
     _clock: Clock
     _ids: IdSource
+    _environments: Mapping[str, Mount]
     _threads: Threads | None = None
     _models: Models | None
     _model: str | None
+
+    @property
+    def environments(self) -> Mapping[str, Mount]:
+        """What threads may work in beside their own files, by id."""
+        return self._environments
 
     @property
     def threads(self) -> Threads:
@@ -60,6 +70,15 @@ class _Host:
 
     def find(self, session_id: str) -> Session | None:
         return self._cloister.find(session_id)
+
+    def check_environments(self, wanted: Sequence[TurnEnvironmentParams], *, is_new: bool) -> None:
+        """Refuse what there is not here and, for a session that is yet to be made, what it would not have."""
+        known = self._cloister.environments
+        for one in wanted:
+            check_known(one.environment_id, known)
+            base_of(one.environment_id, one.cwd)
+        if is_new:
+            check_for_new_session(wanted, known)
 
     async def open_for_thread(
         self, session_id: str, tenant: str, source: ClientTools | None, language: Language | None = None

@@ -127,4 +127,5 @@ def options_of(row: SessionRow, limits: SessionLimits | None) -> SessionOptions:
         tenant=row.tenant,
         labels=doc["labels"],
         durability=Durability(doc["durability"]),
+        environments=tuple(doc.get("environments", ())),
     )

@@ -102,9 +102,11 @@ class Recovery:
         clock: Clock,
         revive: Revive,
         vault: Vault,
+        environments: Collection[str] = (),
     ) -> None:
         self._ledger = ledger
         self._vault = vault
+        self._environments = environments
         self._desk = desk
         self._tools = tools
         self._events = events
@@ -289,6 +291,11 @@ class Recovery:
         if parse_language(language) not in (speaks, Language.PYTHON):
             raise InvalidLanguage(f"session {row.id!r} speaks {speaks}")
         base = self._tools if terms.include_base else ()
+        if held.unfinished and (why := self._why_elsewhere(row)):
+            raise InvalidInput(
+                f"session {row.id!r} cannot go on yet: {why}",
+                hint="give them to the host, or give its cells up: `await cloister.abandon(...)`",
+            )
         if held.unfinished and (why := _mismatch(doc, ToolRegistry([*base, *terms.tools]).digests())):
             raise SnapshotCapabilityMismatch(
                 f"session {row.id!r} cannot go on yet: {why}",
@@ -403,9 +410,16 @@ class Recovery:
         return None
 
     def _why_held(self, row: SessionRow, cells: Sequence[CellRow]) -> str | None:
+        ended = all(map(has_ended, cells))
+        if not ended and (why := self._why_elsewhere(row)):
+            return why
         if row.doc["own_terms"]:
             return "it was opened with tools, sources, plugins or terms of its own: open it again with them"
-        return _mismatch(row.doc, self._tools.digests()) if not all(map(has_ended, cells)) else None
+        return None if ended else _mismatch(row.doc, self._tools.digests())
+
+    def _why_elsewhere(self, row: SessionRow) -> str | None:
+        missing = sorted(set(row.doc.get("environments", ())) - set(self._environments))
+        return f"its environments are not configured here: {', '.join(missing)}" if missing else None
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from cloister.app.engines import EngineRoom
+from cloister.app.options import check_since
 from cloister.core.errors import InvalidInput, SessionExists, SessionNotFound
 from cloister.core.event import Event
 from cloister.core.ids import check_session_id
@@ -16,8 +17,10 @@ from cloister.core.wire import from_json
 from cloister.ports.clock import moment
 from cloister.ports.rows import CellRow, SessionRow
 from cloister.sessions import Session
+from cloister.sessions.events import Events, EventStream
 from cloister.sessions.ledger import Ledger
 from cloister.sessions.replay import replay_cell
+from cloister.sessions.tail import EventTail
 
 if TYPE_CHECKING:
     from cloister.app.cloister import Cloister
@@ -31,6 +34,7 @@ class Stored:
     _room: EngineRoom
     # Being taken up at this moment: whoever else wants one waits for the same.
     _taking: "dict[str, asyncio.Task[Session]]"
+    _events: Events
 
     def _check_usable(self) -> None:
         raise NotImplementedError
@@ -82,6 +86,15 @@ class Stored:
     async def stored_cell(self, cell_id: str) -> CellRow | None:
         """What is written down of one cell, also after somebody has read its end."""
         return await self._ledger.store.cell(cell_id) if self._ledger is not None else None
+
+    def events(self, *, since: int | None = None) -> EventTail | EventStream:
+        """What happens in all sessions from now on: `async for event in cloister.events()`. With a store that is what
+        all its hosts write down; with `since`, what happened after the event of that number comes first."""
+        if self._ledger is None:
+            if since is not None:
+                raise InvalidInput("events of before are kept in a store", hint="give a store to the Cloister")
+            return self._events.subscribe_to_all()
+        return self._ledger.tail(self._events.last if since is None else check_since(since))
 
     async def stored_events(self, session_id: str, *, since: int, limit: int) -> Sequence[Event]:
         """Events of a session that are in the log, in order, those with a number above `since`."""

@@ -26,6 +26,7 @@ from cloister.cli.secrets import check_tools, parse_secrets
 from cloister.cli.source import Source, read_source
 from cloister.core.approval import Approver
 from cloister.core.cell import CellLimits
+from cloister.core.file import Mount
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 from cloister.ports.secrets import Secret
@@ -58,6 +59,7 @@ class Terms:
         kind: "type[Cloister] | None" = None,
         sources: Sequence[object] = (),
         workers: int | None = None,
+        environments: Mapping[str, Mount] | None = None,
         telemetry: "Telemetry | None" = None,
     ) -> "Cloister":
         """A runtime of its own, to be entered."""
@@ -83,6 +85,7 @@ class Terms:
             store=keep.place(config),
             durability=config.get("durability") if keep.is_kept else None,
             event_retention=config.retention() if keep.is_kept else None,
+            environments=environments,
             telemetry=telemetry,
         )
 

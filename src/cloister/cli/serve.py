@@ -162,8 +162,12 @@ def _service(options: ServeOptions, terms: Terms, telemetry: "Telemetry | None")
     if options.workers is not None and options.workers < 1:
         raise InvalidInput(f"--workers must be at least 1, not {options.workers}")
     keep = KeepOptions(session="default", store=options.store)
-    workers = options.workers or config.get("workers") or _workers()
-    cloister = terms.cloister(keep=keep, workers=workers, telemetry=telemetry)
+    cloister = terms.cloister(
+        keep=keep,
+        workers=options.workers or config.get("workers") or _workers(),
+        environments=config.environments(),
+        telemetry=telemetry,
+    )
     service = Service(cloister, tokens, exposure, config.server_limits(), terms.limits)
     return service, None if tokens.configured else str(own_file)
 

@@ -148,6 +148,8 @@ class Program:
 
     code: str
     inputs: Mapping[str, Json] = field(default_factory=dict[str, Any])
+    # Where its relative paths begin: a directory among the session's files. None: where the namespace was left.
+    cwd: str | None = None
 
 
 @light

@@ -29,6 +29,7 @@ def put_to_sleep(cell: Cell, *, records: bool = True) -> dict[str, Any]:
     return {
         "id": cell.id,
         "code": cell.program.code,
+        **({"cwd": cell.program.cwd} if cell.program.cwd is not None else {}),
         "said": cell.output.to_json(),
         "values": cell.values.to_json(),
         "dropped": cell.output.dropped,
@@ -59,7 +60,7 @@ def wake(
     had = from_json(SessionLimits, asleep["limits"])
     wall_ms = min(had.wall_ms, max(longest_wall_ms, limits.wall_ms) if asleep["enduring"] else limits.wall_ms)
     limits = replace(limits.intersection(had), wall_ms=wall_ms)
-    program = Program(asleep["code"])
+    program = Program(asleep["code"], cwd=asleep.get("cwd"))
     output = Output(limits.max_stdout_bytes, None, redactor)
     output.take_up(asleep["said"])
     values = CellValues.from_json(asleep["values"])

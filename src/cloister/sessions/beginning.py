@@ -3,9 +3,10 @@
 import os
 import secrets
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from cloister.cells.seats import Namespace
+from cloister.core.file import Mount
 from cloister.ports.rows import Put, SessionRow, Write
 from cloister.sessions.envelope import Envelope
 from cloister.sessions.files import Files
@@ -42,13 +43,15 @@ def first_namespace(
     return Namespace(options.limits, seed, state, owner=options.id)
 
 
-def first_files(options: SessionOptions, grounds: Grounds, keeper: Keeper | None, *, is_new: bool) -> Files:
+def first_files(
+    options: SessionOptions, grounds: Grounds, keeper: Keeper | None, mounts: Mapping[str, Mount], *, is_new: bool
+) -> Files:
     """The session's files, with those that it was given if it is new. What a snapshot or a store has comes later."""
     ledger = grounds.ledger
     files = Files(
         grounds.wiring.clock,
         grounds.file_limits,
-        grounds.mounts,
+        {**grounds.mounts, **mounts},
         session_id=options.id,
         keep=keeper.write if keeper is not None else None,
         load=ledger.store.blob if ledger is not None else None,

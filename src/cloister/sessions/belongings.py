@@ -1,4 +1,4 @@
-"""What a session holds that no program writes and no snapshot has: its secrets and its attachments.
+"""What a session holds that no program writes and no snapshot has: its secrets, its attachments and environments.
 
 A fork has them as they are when it is made, whatever moment it is a fork of; a copy made of a snapshot has none.
 """
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cloister.ports.rows import Put, Write
 from cloister.sessions.attachments import Attachments
+from cloister.sessions.environments import Environments
 from cloister.sessions.grounds import Grounds
 from cloister.sessions.keeper import Keeper
 from cloister.sessions.secrets import SessionSecrets
@@ -16,6 +17,7 @@ from cloister.sessions.secrets import SessionSecrets
 class Belongings:
     secrets: SessionSecrets
     attachments: Attachments
+    environments: Environments
     # Whose all of it is.
     tenant: str = ""
 
@@ -27,6 +29,7 @@ class Belongings:
         keeper: Keeper | None,
         parent: "Belongings | None" = None,
         tenant: str = "",
+        environments: tuple[str, ...] = (),
     ) -> "Belongings":
         clock, keep = grounds.wiring.clock, keeper.write if keeper is not None else None
         store = grounds.ledger.store if grounds.ledger is not None and keeper is not None else None
@@ -35,6 +38,7 @@ class Belongings:
                 session_id, clock, grounds.catalog.registry, grounds.vault, grounds.own_secrets, grounds.secrets, keep
             ),
             Attachments(session_id, clock, store=store, keep=keep),
+            Environments(environments, grounds.environments),
             tenant,
         )
         if parent is not None:

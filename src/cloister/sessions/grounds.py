@@ -32,6 +32,8 @@ class SessionOptions:
     durability: Durability = Durability.NONE
     # What a new session begins with.
     files: Mapping[str, InitialFile] = field(default_factory=dict[str, InitialFile])
+    # The host's environments that it has, by their ids.
+    environments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +58,5 @@ class Grounds:
     file_limits: FileLimits = field(default_factory=FileLimits)
     # What is mounted among its files, by path.
     mounts: Mapping[str, Mount] = field(default_factory=dict[str, Mount])
+    # What its host could mount there, by id; a session has those that it was given.
+    environments: Mapping[str, Mount] = field(default_factory=dict[str, Mount])

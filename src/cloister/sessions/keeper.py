@@ -271,7 +271,11 @@ class Keeper:
     ) -> CellRow:
         program = life.cell.program
         about = {
-            "program": {"code": program.code, "inputs": dict(program.inputs)},
+            "program": {
+                "code": program.code,
+                "inputs": dict(program.inputs),
+                **({"cwd": program.cwd} if program.cwd is not None else {}),
+            },
             "limits": limits_to_json(life.cell.bounds),
             "isolated": life.isolated,
             "run": life.run,

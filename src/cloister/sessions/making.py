@@ -103,7 +103,8 @@ class Making:
             life = self._asleep(row, store, driver)
         else:
             kept = doc.get("program", {"code": "", "inputs": {}})
-            program, bounds = Program(kept["code"], kept["inputs"]), from_json(SessionLimits, doc["limits"])
+            program = Program(kept["code"], kept["inputs"], kept.get("cwd"))
+            bounds = from_json(SessionLimits, doc["limits"])
             life = self.new(program, bounds, driver, detached=True, isolated=doc["isolated"], cell_id=row.id)
             # It may have come further than is written down, and made calls.
             life.cell.woke = True
@@ -189,7 +190,7 @@ class Making:
             cell.course.filed = True
             return door(name, arguments)
 
-        door = self._setting.files.door(cell.id)
+        door = self._setting.files.door(cell.id, cell.program.cwd or "/")
         return answers(cell.output, cell.values, notify, hand_over, files)
 
     def _notified(self, life: Life, said: str) -> None:

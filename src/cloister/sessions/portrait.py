@@ -1,6 +1,6 @@
 """A session as others must see it to go on with it: in a snapshot, or in a store."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -31,6 +31,8 @@ class Portrait:
     own_terms: Callable[[], bool]
     created_ms: int
     plugins: Plugins
+    # Those that it has now, by their ids.
+    environments: Sequence[str] = ()
 
     def envelope(
         self,
@@ -98,5 +100,6 @@ class Portrait:
             "seed": seed,
             "calls": dict(self.gate.counts),
             "last_cell": last_cell,
+            **({"environments": list(self.environments)} if self.environments else {}),
         }
         return SessionRow(options.id, self.created_ms, used_ms, doc, image, options.tenant)

@@ -15,6 +15,8 @@ from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 from cloister.core.value import Json, ValueRefused, plain
 from cloister.ports.engine import Program
+from cloister.sessions.files import normal_path
+from cloister.sessions.files.refusal import Refused
 
 MAX_CODE_BYTES = 1 << 20
 # Identifiers that cannot be variables.
@@ -92,6 +94,14 @@ def check_yield(value: object, name: str = "yield_ms") -> int:
     if value > _LONGEST_YIELD_MS:
         raise InvalidInput(f"{name} is longer than a day: {value}", hint="it is in milliseconds")
     return value
+
+
+def check_cwd(path: object) -> str:
+    """A directory's name; whether there is one is found out by the program."""
+    try:
+        return normal_path(path)
+    except Refused as refused:
+        raise refused.for_host() from None
 
 
 def check_switch(value: object, name: str) -> bool:

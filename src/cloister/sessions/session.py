@@ -40,7 +40,7 @@ from cloister.sessions.history import envelope_at, read_history
 from cloister.sessions.making import Listener
 from cloister.sessions.portrait import Portrait
 from cloister.sessions.prompt import PreambleWriter
-from cloister.sessions.request import check_ids, check_switch, check_yield, lasting, observing_terms, prepare
+from cloister.sessions.request import check_cwd, check_ids, check_switch, check_yield, lasting, observing_terms, prepare
 from cloister.sessions.setting import Setting
 from cloister.sessions.tooled import Tooled
 from cloister.sessions.values import Values
@@ -70,7 +70,10 @@ class Session(Described, Tooled, Furnished):
         self._keys = grounds.snapshot_keys
         self._ledger = grounds.ledger
         self._keeper = self._ledger.keeper(options.id, options.durability, kept) if self._ledger is not None else None
-        self._belongings = Belongings.of(options.id, grounds, self._keeper, parent, options.tenant)
+        self._belongings = Belongings.of(
+            options.id, grounds, self._keeper, parent, options.tenant, options.environments
+        )
+        environments = self._belongings.environments
         # Known to this session's programs only, so that no text from elsewhere is taken for a secret's handle.
         self._mark = mark_of(origin, kept)
         self._handles = Handles(self._mark, self._belongings.secrets.provider)
@@ -99,8 +102,10 @@ class Session(Described, Tooled, Furnished):
             lambda: grounds.own_terms or bool(self._catalog.own_overlays),
             self._created_ms,
             grounds.plugins,
+            environments.names,
         )
-        self._files = first_files(options, grounds, self._keeper, is_new=kept is None and origin is None)
+        is_new = kept is None and origin is None
+        self._files = first_files(options, grounds, self._keeper, environments.mounts(), is_new=is_new)
         self._values = Values(self._clock, keep=self._keeper.values if self._keeper is not None else None)
         self._plugins.bind(self._values)
         setting = Setting(
@@ -222,13 +227,14 @@ class Session(Described, Tooled, Furnished):
         on_output: Listener | None = None,
         on_begin: Callable[[str], object] | None = None,
         strand: Strand | None = None,
+        cwd: str | None = None,
     ) -> Observation:
         """Start a cell and observe it for as long as `yield_ms`; then it goes on, and `wait` tells more.
         Cells run one at a time, in order, in the session's namespace. An `isolated` one has a namespace of its own and
         runs beside them. The first line of `code` may be a pragma that says how long to observe and how much to tell.
         The session's `wall_ms` does not bound it, but the host's `cell_wall_ms` does, or a `wall_ms` among `limits`.
         `on_begin` is told its id at once, for whoever may be cancelled before this returns; `strand` is the step of
-        a conversation that it belongs to."""
+        a conversation that it belongs to. `cwd` is the directory of the session's files where relative paths begin."""
         self._check_open()
         language = self._options.language
         terms = observing_terms(code, language, yield_ms, max_output_tokens, self._supervisor.limits)
@@ -238,7 +244,9 @@ class Session(Described, Tooled, Furnished):
             return self._not_begun(terms)
         if isinstance(prepared, ErrorObject):
             return self._not_begun(prepared)
-        life = self._cells.new(*prepared, on_output, detached=True, isolated=isolated)
+        program, bounds = prepared
+        program = replace(program, cwd=check_cwd(cwd)) if cwd is not None else program
+        life = self._cells.new(program, bounds, on_output, detached=True, isolated=isolated)
         self._used_ms = life.created_ms
         (observe_ms, life.max_output_bytes), life.strand = terms, strand
         self._cells.admit(life)

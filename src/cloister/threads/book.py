@@ -145,6 +145,7 @@ class Book:
                     return live.turn if live is not None else turn_of(found[0])
             if len(self._live) >= MAX_TURNS:
                 raise QueueFull(f"thread {self.thread.id!r} has {MAX_TURNS} turns that have not ended")
+            await self._base(environment_id)
             turn = Turn(
                 self.pen.new_id("trn_"),
                 self.thread.id,
@@ -219,6 +220,11 @@ class Book:
                 hint=f"there is {', '.join(sorted(known))}",
             )
         return wanted
+
+    async def _base(self, environment_id: str, *, must_exist: bool = True) -> str:
+        """Where relative paths begin in it; refused by name if that is no directory."""
+        cwd = next((one.cwd for one in self.thread.environments if one.environment_id == environment_id), "/")
+        return await self.session.base_in(environment_id, cwd, must_exist=must_exist)
 
     def _specs(self, turn: Turn) -> tuple[DynamicToolSpec, ...]:
         return (*self.thread.dynamic_tools, *turn.dynamic_tools)
@@ -305,6 +311,8 @@ class Book:
             self._line,
             self._flush,
             resumed=resumed,
+            # What it had begun in may be gone by its own doing.
+            base=await self._base(turn.environment_id, must_exist=not resumed),
         )
         await opened.load()
         driver = self._driver_of(self.thread)

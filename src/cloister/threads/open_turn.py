@@ -79,6 +79,7 @@ class OpenTurn:
         flush_events: Callable[[], Awaitable[None]],
         *,
         resumed: bool,
+        base: str | None = None,
     ) -> None:
         self.thread = thread
         self.turn = turn
@@ -87,6 +88,8 @@ class OpenTurn:
         self.tools = tools
         # Whether a driver had this turn before.
         self.resumed = resumed
+        # Where relative paths of its programs begin, among the session's files.
+        self.base = base
         self._pen = pen
         self._store = store
         self._streams = streams
@@ -271,7 +274,7 @@ class OpenTurn:
 
     async def exec(self, item: Item, code: str, **terms: Any) -> Observation:
         """Start a cell for an item that was kept; its events are the thread's. See `Session.exec`."""
-        return await self.session.exec(code, strand=self._strand(item), **terms)
+        return await self.session.exec(code, strand=self._strand(item), cwd=self.base, **terms)
 
     async def cell_of(self, item: Item) -> str | None:
         """The cell that was started for an item and whose end nobody has read, if there is one: after a crash, the one

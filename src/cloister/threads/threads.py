@@ -6,7 +6,7 @@ and lists are read from the store, streams from its log.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -24,7 +24,7 @@ from cloister.core.ids import IdSource
 from cloister.core.item import ContextCompaction, Item
 from cloister.core.language import Language
 from cloister.core.thread import DriverKind, ForkedFrom, Thread, ThreadDetail, ThreadParams
-from cloister.core.turn import SteerParams, SteerReceipt, Turn, TurnParams
+from cloister.core.turn import SteerParams, SteerReceipt, Turn, TurnEnvironmentParams, TurnParams
 from cloister.ports.clock import Clock
 from cloister.ports.rows import CellRow, ThreadQuery, ThreadRow, Write
 from cloister.sessions.events import Events
@@ -33,6 +33,7 @@ from cloister.sessions.session import Session
 from cloister.threads.book import Book
 from cloister.threads.client_tools import ClientTools
 from cloister.threads.driver import Driver, ModelDriver
+from cloister.threads.environments import add_environments, check_driven
 from cloister.threads.pen import Pen
 from cloister.threads.rows import detail_of, fold, item_of, marks, thread_of, turn_of
 from cloister.threads.streams import Stream, Streams, replay
@@ -56,6 +57,7 @@ class SessionHost(Protocol):
     """What threads need of the host that their sessions live in."""
 
     def find(self, session_id: str) -> Session | None: ...
+    def check_environments(self, wanted: Sequence[TurnEnvironmentParams], *, is_new: bool) -> None: ...
     async def open_for_thread(
         self, session_id: str, tenant: str, source: ClientTools | None, language: Language | None = None
     ) -> Session:
@@ -138,10 +140,15 @@ class Threads:
         self._check_open()
         if params.session_id is not None:
             await self._check_tenant(params.session_id, tenant)
+        check_driven(params)
+        self._host.check_environments(params.environments, is_new=params.session_id is None)
         session_id = params.session_id or self._ids.new("ses_")
         session = await self._session(session_id, tenant, params.language)
         if params.language not in (None, session.language):
             raise InvalidLanguage(f"session {session.id!r} speaks {session.language}, not {params.language}")
+        for one in params.environments:
+            await session.add_environment(one.environment_id)
+            await session.base_in(one.environment_id, one.cwd)
         now = self._pen(session.id, "").now()
         thread = Thread(
             self._ids.new("thr_"),
@@ -381,6 +388,7 @@ class Threads:
             items = await self._store.items(call.thread_id, after=_before(call.doc["item_id"]), limit=1)
             tools.take_up(call, item_of(items[0]) if items else None)
         session = await self._session(thread.session_id, thread.tenant)
+        await add_environments(session, thread)
         book = Book(
             thread,
             session,

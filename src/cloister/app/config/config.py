@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from cloister.app.config.environments import read_environment_table
 from cloister.app.config.layers import Item, Origin, Source, from_environment, from_file, located, together
 from cloister.app.config.places import project_file, read_json, user_file
 from cloister.core.cell import CellLimits
 from cloister.core.errors import InvalidConfig
 from cloister.core.event import EventRetention
-from cloister.core.file import FileLimits
+from cloister.core.file import FileLimits, Mount
 from cloister.core.limits import SessionLimits
 from cloister.core.serving import ServerLimits
 
@@ -129,6 +130,17 @@ class Config:
         from cloister.tools.sources import McpSource, OpenApiSource
 
         return [*(McpSource(server) for server in servers), *(OpenApiSource(api) for api in apis)]
+
+    def environments(self) -> dict[str, Mount]:
+        """As `Cloister(environments=)` takes them. A relative path begins where the file is."""
+        made: dict[str, Mount] = {}
+        for item in self._below("environments"):
+            base = item.origin.source.path.parent if item.origin.source is not None else Path()
+            try:
+                made[item.key.partition(".")[2]] = read_environment_table(item.key, item.value, base)
+            except InvalidConfig as error:
+                raise self._wrong(item, error) from None
+        return made
 
     def models(self) -> "list[ModelSettings]":
         """Those of `[models.NAME]` tables; which others can be named is known to `ModelRegistry`."""

@@ -1,7 +1,6 @@
 """The keys of a configuration: what each is called, what kind of value it has, and what it is if nobody says so.
 
-A key is a dotted path. The tables `mcp`, `models`, `openapi`, `plugins` and `approvals` have names of the user's below
-them; one of those is a value as a whole.
+A key is a dotted path. The tables in `NAMED` have names of the user's below them; one of those is a value as a whole.
 """
 
 import difflib
@@ -19,7 +18,7 @@ from cloister.core.serving import ServerLimits
 Kind = Literal["text", "number", "switch", "texts", "table"]
 
 # Tables whose names are the user's.
-NAMED = ("approvals", "mcp", "models", "openapi", "plugins")
+NAMED = ("approvals", "environments", "mcp", "models", "openapi", "plugins")
 TYPE_CHECKS = ("strict", "warn", "off")
 DURABILITIES = ("none", "cell", "call")
 _NOUNS = {"text": "text", "number": "a whole number", "switch": "true or false", "texts": "a list of texts"}

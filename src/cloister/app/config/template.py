@@ -102,6 +102,11 @@ TEMPLATE = """\
 # document = "shop.yaml"
 # credentials = { api_key = "${SHOP_KEY}" }
 
+# Directories that the threads of `cloister serve` may work in: read_only, or copy_on_write, which never writes there.
+# [environments.repo]
+# path = "/srv/repo"
+# mode = "copy_on_write"
+
 # Models, beside those that need no table: anthropic:NAME, openai:NAME, openai-chat:NAME, scripted:PATH.
 # [models.local]
 # provider = "openai"

@@ -14,9 +14,10 @@ from typing import Any, TypeAlias, cast
 import pydantic_monty as monty
 
 from cloister.core.value import Json
+from cloister.ports.engine import Program
 from cloister.ports.helping import MAX_FILE_BYTES, Helper, HelperRefused
 
-# Where relative paths begin.
+# Where relative paths begin; another name of the root.
 HOME = "/workspace"
 _LONGEST_PATH = 4096
 _SHOWN = 200
@@ -93,6 +94,11 @@ def settled(
 def as_exception(answer: Mapping[str, Any]) -> Exception:
     """The same refusal as Monty takes it from a callback."""
     return _KINDS[answer["exc_type"]](answer["message"])
+
+
+def home_of(program: Program, otherwise: str | None) -> str | None:
+    """Where a program begins; a namespace that is told nothing stays where its last program went."""
+    return (HOME if program.cwd == "/" else program.cwd) or otherwise
 
 
 # -- paths ------------------------------------------------------------------------------------------------------------

@@ -224,7 +224,7 @@ class MontyInterpreter:
         return faults.crash_error(self._seat.warden.verdict, crash)
 
     def _compute(self, seat: Desk, program: Program) -> Awaitable[Step]:
-        home, self._home = self._home, None
+        home, self._home = files.home_of(program, self._home), None
         feed = seat.session.feed_run(
             program.code,
             inputs=program.inputs or None,
@@ -255,7 +255,7 @@ class MontyInterpreter:
     # -- in the lane -----------------------------------------------------------------------------------------
 
     def _feed(self, program: Program) -> Step:
-        home, self._home = self._home, None
+        home, self._home = files.home_of(program, self._home), None
         try:
             snapshot = self._seat.session.feed_start(
                 program.code, inputs=program.inputs or None, print_callback=self.print, cwd=home

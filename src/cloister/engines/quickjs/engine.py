@@ -29,7 +29,7 @@ _BOOT = boot_source()
 _RELEASE = metadata.version("quickjs-rs")
 # The boot image is the same in every process, and dumps are differences to it: whoever changes it (a test tells its new
 # digest) ends the life of all that was dumped before.
-IMAGE = "c8b57558f6bd"
+IMAGE = "aedffc8eb914"
 
 # What a worker's address space and the guest's own stack leave room for.
 MAX_MEMORY_MB = 1024

@@ -6,14 +6,14 @@ One for each cell, under whose name its changes are noted. Called on any thread.
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from cloister.core.value import Json
 from cloister.ports.clock import Clock
 from cloister.sessions.files.content import decode_text, encode_text
 from cloister.sessions.files.grep import DEFAULT_MATCHES
 from cloister.sessions.files.node import Content
-from cloister.sessions.files.paths import last, normal_path, short
+from cloister.sessions.files.paths import ROOT, last, normal_path, placed, short
 from cloister.sessions.files.refusal import refuse
 from cloister.sessions.files.searching import grep
 from cloister.sessions.files.system import FileSystem
@@ -23,15 +23,19 @@ _OPTIONS = frozenset({"glob", "literal", "path", "limit"})
 
 
 class Door:
-    __slots__ = ("_clock", "_system", "_who")
+    __slots__ = ("_base", "_clock", "_system", "_who")
 
-    def __init__(self, system: FileSystem, who: str, clock: Clock) -> None:
+    def __init__(self, system: FileSystem, who: str, clock: Clock, base: str = ROOT) -> None:
+        """Relative paths begin in the directory `base`."""
+        self._base = base
         self._system = system
         self._who = who
         self._clock = clock
 
     def __call__(self, name: str, arguments: tuple[Json, ...]) -> Json:
         system, who = self._system, self._who
+        if self._base != ROOT:
+            arguments = self._placed(name, arguments)
         match name, arguments:
             case "files.read", (path, ("text" | "base64") as encoding):
                 return self._read(path, encoding)
@@ -60,6 +64,15 @@ class Door:
 
     # -- inside ----------------------------------------------------------------------------------------------
 
+    def _placed(self, name: str, arguments: tuple[Json, ...]) -> tuple[Json, ...]:
+        """The same, with its paths as they are meant in the base."""
+        if name == "files.grep":
+            if len(arguments) == 2 and isinstance(options := arguments[1], dict):
+                return (arguments[0], {**options, "path": _at(options.get("path", "."), self._base)})
+            return arguments
+        paths = 2 if name in ("files.move", "files.copy") else 1
+        return (*(_at(path, self._base) for path in arguments[:paths]), *arguments[paths:])
+
     def _read(self, path: Json, encoding: Literal["text", "base64"]) -> Json:
         data = _loaded(path, self._system.read(path))
         return decode_text(normal_path(path), data) if encoding == "text" else base64.b64encode(data).decode()
@@ -81,6 +94,10 @@ class Door:
             limit=options.get("limit", DEFAULT_MATCHES),
         )
         return [{"path": one.path, "line": one.line, "text": one.text} for one in found]
+
+
+def _at(path: Json, base: str) -> Json:
+    return cast("Json", placed(path, base))
 
 
 def _loaded(path: Json, content: Content) -> bytes:

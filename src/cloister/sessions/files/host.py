@@ -19,7 +19,8 @@ from cloister.sessions.files.book import Book, from_entry, from_row, to_entry
 from cloister.sessions.files.content import decode_text, encode_text
 from cloister.sessions.files.door import Door
 from cloister.sessions.files.grep import DEFAULT_MATCHES
-from cloister.sessions.files.mounting import open_mounts
+from cloister.sessions.files.mounted import RealDirectory
+from cloister.sessions.files.mounting import check_apart, open_mounts
 from cloister.sessions.files.node import Content, File, Node
 from cloister.sessions.files.paths import ROOT, ancestors, last, normal_path
 from cloister.sessions.files.refusal import Refused
@@ -169,9 +170,22 @@ class Files:
                 # What comes next is written by whoever goes on with the session.
                 self.book.give_back(page)
 
-    def door(self, cell_id: str) -> Helper:
-        """The files as a program uses them."""
-        return Door(self._system, cell_id, self._clock)
+    def door(self, cell_id: str, base: str = ROOT) -> Helper:
+        """The files as a program uses them whose relative paths begin in `base`."""
+        return Door(self._system, cell_id, self._clock, base)
+
+    def mount(self, point: str, mount: Mount) -> None:
+        """Have a real directory at a normal path; nothing happens if there is one already."""
+        if point in self._mounts:
+            return
+        check_apart(point, self._mounts)
+        directory = RealDirectory(mount)
+        self._mounts[point] = directory
+        self._system.add_mount(point, directory)
+
+    async def check_directory(self, path: str) -> None:
+        """Raises `FileNotFound` or `InvalidInput` if there is none."""
+        await self._do(self._system.directory, path)
 
     def seed(self, files: Mapping[str, InitialFile]) -> None:
         """What a new session begins with."""

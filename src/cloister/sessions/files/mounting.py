@@ -1,6 +1,6 @@
 """What a host gives a session as files, limits and mounts, checked before anything is opened."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from cloister.core.errors import InvalidInput
@@ -10,6 +10,8 @@ from cloister.sessions.files.paths import ROOT, below, normal_path
 from cloister.sessions.files.refusal import Refused
 
 _MOST_MOUNTS = 32
+# Below it the host's environments are mounted, each under its id.
+ENVIRONMENTS = "/environments"
 
 
 def check_file_limits(limits: object) -> FileLimits:
@@ -33,13 +35,19 @@ def parse_mounts(mounts: object) -> dict[str, Mount]:
             raise InvalidInput(f"what is mounted at {name!r} is a Mount, not {type(mount).__name__}")
         if name == ROOT:
             raise InvalidInput("nothing can be mounted at the root", hint="name a directory such as '/repo'")
-        for other in found:
-            if name == other or below(name, other) or below(other, name):
-                raise InvalidInput(f"the mounts {other!r} and {name!r} lie in each other")
+        if name == ENVIRONMENTS or below(name, ENVIRONMENTS):
+            raise InvalidInput(f"{name!r} is where the host's environments are", hint="mount it somewhere else")
+        check_apart(name, found)
         found[name] = mount
     if len(found) > _MOST_MOUNTS:
         raise InvalidInput(f"a session has at most {_MOST_MOUNTS} mounts, not {len(found)}")
     return found
+
+
+def check_apart(name: str, mounts: Iterable[str]) -> None:
+    for other in mounts:
+        if name == other or below(name, other) or below(other, name):
+            raise InvalidInput(f"the mounts {other!r} and {name!r} lie in each other")
 
 
 def parse_files(files: object) -> dict[str, InitialFile]:

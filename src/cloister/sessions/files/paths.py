@@ -38,6 +38,13 @@ def normal_path(path: object) -> str:
     return normal
 
 
+def placed(path: object, base: str) -> object:
+    """A path as it is meant in the directory `base`: a relative one lies below it. What is no path is told later."""
+    if base == ROOT or not isinstance(path, str) or not path or path.startswith("/"):
+        return path
+    return f"{base}/{path}"
+
+
 def parent(name: str) -> str:
     """The directory that a normal path is in. The root is in itself."""
     return name.rpartition("/")[0] or ROOT

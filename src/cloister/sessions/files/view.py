@@ -48,6 +48,11 @@ class View:
         self._lock = threading.RLock()
         self._began_ms = 0
 
+    def add_mount(self, point: str, mount: RealDirectory) -> None:
+        """Have one more real directory there."""
+        with self._lock:
+            self._mounts = {**self._mounts, point: mount}
+
     # -- asked -----------------------------------------------------------------------------------------------
 
     def look(self, path: str) -> Seen | None:

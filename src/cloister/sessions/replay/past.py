@@ -85,7 +85,7 @@ async def read_past(store: Store, cell_id: str) -> Past:
             cell_id=cell_id,
             session_id=row.session_id,
             language=parse_language(session.doc["language"]),
-            program=Program(program["code"], program["inputs"]),
+            program=Program(program["code"], program["inputs"], program.get("cwd")),
             bounds=from_json(SessionLimits, row.doc["limits"]),
             state=CellState(row.state),
             result=row.doc["result"],

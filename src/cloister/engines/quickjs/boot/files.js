@@ -113,7 +113,7 @@ file("delete", 1, 2, "a path and {recursive}", (path, options) => {
   const found = optionsText("delete", options, { __proto__: null, recursive: "boolean" });
   return ask("delete", pathText("delete", path) + "," + given(found, "recursive", "false"));
 });
-file("list", 0, 1, "a path", (path) => ask("list", path === undefined ? '"/"' : pathText("list", path)));
+file("list", 0, 1, "a path", (path) => ask("list", path === undefined ? '"."' : pathText("list", path)));
 file("stat", 1, 1, "a path", (path) => ask("stat", pathText("stat", path)));
 file("exists", 1, 1, "a path", (path) => {
   const { refused, code } = askHost("stat", pathText("exists", path));
