@@ -3,17 +3,20 @@
 import asyncio
 import hashlib
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import httpx2
 
 from cloister import CellLimits, Cloister, tool
 from cloister.core.serving import ServerLimits
 from cloister.server import Exposure, Ready, Scope, Service, Token, TokenBook, serve
+from cloister.threads import OpenTurn, TurnEnd
+from tests.threads.lab import Plain
 
+Work: TypeAlias = Callable[[OpenTurn], Awaitable[TurnEnd]]
 ADMIN, RUNNER, APPROVER, OTHER = "admin-" + "a" * 20, "runner-" + "b" * 20, "approver-" + "c" * 20, "other-" + "d" * 20
 
 
@@ -73,6 +76,7 @@ def running(
     limits: ServerLimits | None = None,
     cells: CellLimits | None = None,
     tools: Iterable[object] = (get_order, refund, pay),
+    drivers: Mapping[str, Work] | None = None,
     **given: Any,
 ) -> Generator[Running, None, None]:
     started = threading.Event()
@@ -84,6 +88,8 @@ def running(
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         stops.append(lambda: loop.call_soon_threadsafe(stop.set))
         cloister = Cloister(tools=tools, store=store, workers=2, cells=cells, **given)
+        for kind, work in (drivers or {}).items():
+            cloister.threads.drive(kind, Plain(work))
         service = Service(cloister, book(), Exposure(port=0), limits)
 
         def ready(where: Ready) -> None:

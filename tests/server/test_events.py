@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cloister.core.envelope import Envelope
 from cloister.core.event import Event
 from cloister.core.serving import ServerLimits
-from cloister.server.sse import framed
+from cloister.server.feeds import envelope_frame, event_frame
 from tests.server.lab import OTHER, RUNNER, Running, running
 
 _CELL = "await get_order(order_id='x')\nnotify('a\\r\\nid: 99\\nevent: forged\\ndata: {}\\n\\n\\u2028')"
@@ -88,7 +89,7 @@ async def test_a_client_that_is_cut_off_again_and_again_ends_with_exactly_the_lo
         assert seen == whole
         assert len({one["seq"] for one in seen}) == 60
         # Each says what was before it, whoever asks, and from wherever.
-        assert [one["previous_seq"] for one in whole] == [None, *(one["seq"] for one in whole[:-1])]
+        assert [one["previous_seq"] for one in whole] == [0, *(one["seq"] for one in whole[:-1])]
         between = await _read(client, "cut", 60 - 40, params={"since_seq": whole[40]["seq"] - 1})
         assert between[0] == whole[40]
         for one in whole:
@@ -170,15 +171,23 @@ _TEXT = st.text(max_size=30) | st.sampled_from(
     kind=_TEXT,
     data=st.dictionaries(_TEXT, _TEXT, max_size=3),
     seq=st.integers(0, 2**53),
-    before=st.none() | st.integers(0),
+    before=st.integers(0),
 )
 def test_nothing_that_an_event_says_can_end_it_or_begin_another(
-    kind: str, data: dict[str, str], seq: int, before: int | None
+    kind: str, data: dict[str, str], seq: int, before: int
 ) -> None:
-    written = framed(Event(seq, kind, "s", datetime(2026, 1, 1, tzinfo=UTC), data), before)
-    assert written.isascii()
-    assert b"\r" not in written
-    lines = written.split(b"\n")
-    assert [line.partition(b": ")[0] for line in lines] == [b"id", b"event", b"data", b"", b""]
-    said = json.loads(lines[2].removeprefix(b"data: "))
-    assert (said["seq"], said["previous_seq"], said["payload"]) == (seq, before, data)
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    for written in (
+        event_frame(Event(seq, kind, "s", at, data), before),
+        envelope_frame(Envelope(kind, at, data, seq=seq, previous_seq=before, thread_id="t")),
+        envelope_frame(Envelope(kind, at, data, thread_id="t")),
+    ):
+        assert written.isascii()
+        assert b"\r" not in written
+        lines = written.split(b"\n")
+        head = [b"id"] if b"previous_seq" in written else []
+        assert [line.partition(b": ")[0] for line in lines] == [*head, b"event", b"data", b"", b""]
+        said = json.loads(lines[-3].removeprefix(b"data: "))
+        assert said["payload"] == data
+        if head:
+            assert (said["seq"], said["previous_seq"]) == (seq, before)

@@ -88,7 +88,7 @@ def test_a_server_that_is_stopped_says_so_to_streams_and_the_next_goes_on_with_i
         assert not (tmp_path / "ready.json").exists()
     assert heard[-3:-1] == [
         "event: stream.closed",
-        'data: {"schema_version": 1, "event": "stream.closed", "reason": "shutting_down"}',
+        'data: {"schema_version":1,"event":"stream.closed","reason":"shutting_down"}',
     ]
     token = (tmp_path / "data" / "server.token").read_text().strip()
     assert token not in out + log

@@ -22,15 +22,11 @@ from cloister.app.terms import Terms
 from cloister.app.untold import Untold
 from cloister.app.upkeep import Upkeep
 from cloister.cells.supervisor import Supervisor
+from cloister.core import errors
 from cloister.core.approval import Approver
 from cloister.core.cell import CellLimits
 from cloister.core.durability import Durability
-from cloister.core.errors import (
-    CloisterError,
-    SessionExists,
-    SessionNotFound,
-    SnapshotError,
-)
+from cloister.core.errors import CloisterError, SessionExists, SessionNotFound, SnapshotError
 from cloister.core.event import EventRetention
 from cloister.core.file import FileLimits
 from cloister.core.ids import IdSource, check_session_id
@@ -292,13 +288,17 @@ class Cloister(Approving, Stored, Conversing, Recovering):
         hooks: Sequence[object] = (),
         secrets: Mapping[str, object] | None = None,
         mounts: Mapping[str, object] | None = None,
+        tenant: str | None = None,
     ) -> Session:
-        """A session as it was. `session_id` names the copy; `limits` may only narrow what the snapshot had.
+        """A session as it was. `session_id` names the copy; `limits` may only narrow what it had; with `tenant`, one
+        of another is refused.
 
         `tools`, `sources` and `plugins` default to those of the session the snapshot was taken of, if it is still open
         here. Policies, hooks, secrets and mounts are the host's and in no snapshot: give them again.
         """
         envelope = unseal(snapshot, await self._keys.ring())
+        if tenant is not None and envelope.tenant != tenant:
+            raise errors.SnapshotForeign("the snapshot is another tenant's")
         options = SessionOptions(
             id=self._free_id(envelope.session_id if session_id is None else session_id),
             language=envelope.language,
@@ -306,6 +306,7 @@ class Cloister(Approving, Stored, Conversing, Recovering):
             type_check=self._type_check if type_check is None else given.parse_type_check(type_check),
             title=envelope.title,
             labels=envelope.labels,
+            tenant=envelope.tenant,
             durability=self._durability,
         )
         original = self._sessions.get(envelope.session_id)

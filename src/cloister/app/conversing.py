@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from cloister.core.errors import InvalidInput, SessionExists, SessionNotFound
+from cloister.core.errors import NotKept, SessionExists, SessionNotFound
 from cloister.core.file import Mount
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.language import Language
@@ -43,9 +43,7 @@ class Conversing:
     def threads(self) -> Threads:
         """Conversations: threads, their turns and events. They are kept in a store."""
         if self._ledger is None:
-            raise InvalidInput(
-                "threads are kept in a store", hint="give a store to the Cloister: store='sqlite:///...'"
-            )
+            raise NotKept("threads are kept in a store", hint="give one to the Cloister: store='sqlite:///...'")
         if self._threads is None:
             host = _Host(cast("Cloister", self))
             self._threads = Threads(self._ledger, self._events, self._clock, self._ids, host)

@@ -1,13 +1,11 @@
 """Sessions that are written down and that nobody here has opened: found, and taken up when somebody wants one."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from cloister.app.engines import EngineRoom
 from cloister.app.options import check_since
 from cloister.core.errors import InvalidInput, SessionExists, SessionNotFound
-from cloister.core.event import Event
 from cloister.core.ids import check_session_id
 from cloister.core.language import parse_language
 from cloister.core.limits import SessionLimits
@@ -77,15 +75,21 @@ class Stored:
         row = await self._ledger.store.session(check_session_id(session_id))
         return _meta(row) if row is not None else None
 
-    async def stored_sessions(self, *, after: str | None = None, limit: int = 100) -> list[SessionMeta]:
-        """Sessions that are written down, whoever has them open, in the order of their ids."""
+    async def stored_sessions(
+        self, *, tenant: str | None = None, after: str | None = None, limit: int = 100
+    ) -> list[SessionMeta]:
+        """Sessions that are written down, whoever has them open, in the order of their ids; a tenant's, or all."""
         if self._ledger is None:
             return []
-        return [_meta(row) for row in await self._ledger.store.sessions(after=after, limit=limit)]
+        return [_meta(row) for row in await self._ledger.store.sessions(tenant=tenant, after=after, limit=limit)]
 
     async def stored_cell(self, cell_id: str) -> CellRow | None:
         """What is written down of one cell, also after somebody has read its end."""
         return await self._ledger.store.cell(cell_id) if self._ledger is not None else None
+
+    async def last_event(self, session_id: str, upto: int) -> int:
+        """The number of the last event of a session that is in the log, up to that one; 0 if there is none."""
+        return await self._ledger.store.last_event(session_id=session_id, upto=upto) if self._ledger is not None else 0
 
     def events(self, *, since: int | None = None) -> EventTail | EventStream:
         """What happens in all sessions from now on: `async for event in cloister.events()`. With a store that is what
@@ -95,13 +99,6 @@ class Stored:
                 raise InvalidInput("events of before are kept in a store", hint="give a store to the Cloister")
             return self._events.subscribe_to_all()
         return self._ledger.tail(self._events.last if since is None else check_since(since))
-
-    async def stored_events(self, session_id: str, *, since: int, limit: int) -> Sequence[Event]:
-        """Events of a session that are in the log, in order, those with a number above `since`."""
-        if self._ledger is None:
-            return []
-        rows = await self._ledger.store.events(session_id=session_id, since=since, limit=limit)
-        return [Event(row.seq, row.kind, row.session_id, moment(row.at_ms), row.doc) for row in rows]
 
     async def replay(self, cell_id: str) -> ReplayReport:
         """Go over a finished cell again, held against its journal: nothing is called, asked or written. Raises

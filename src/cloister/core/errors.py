@@ -6,7 +6,8 @@
     │   ├── InvalidLanguage             INVALID_LANGUAGE
     │   ├── InvalidLimits               INVALID_LIMITS
     │   ├── InvalidToolName             INVALID_TOOL_NAME
-    │   └── InvalidConfig               INVALID_CONFIG: a key of a configuration, named by its path
+    │   ├── InvalidConfig               INVALID_CONFIG: a key of a configuration, named by its path
+    │   └── NotKept                     NOT_KEPT: it needs a store, and this host has none
     ├── SessionNotFound                 SESSION_NOT_FOUND
     ├── SessionExists                   SESSION_EXISTS
     ├── SessionClosed                   SESSION_CLOSED
@@ -96,6 +97,10 @@ class InvalidConfig(InvalidInput):
     def __init__(self, path: str, reason: str, *, hint: str | None = None) -> None:
         super().__init__(f"{path}: {reason}", hint=hint)
         self.path = path
+
+
+class NotKept(InvalidInput):
+    code = "NOT_KEPT"
 
 
 class SessionNotFound(CloisterError, LookupError):

@@ -11,7 +11,7 @@ SessionName: TypeAlias = Annotated[str, StringConstraints(pattern=_ID)]
 LabelText: TypeAlias = Annotated[str, StringConstraints(max_length=256)]
 Labels: TypeAlias = Annotated[
     dict[str, LabelText],
-    Field(max_length=64, json_schema_extra={"propertyNames": {"maxLength": 256, "not": {"pattern": r"^cloister\."}}}),
+    Field(max_length=64, json_schema_extra={"propertyNames": {"maxLength": 256}}),
 ]
 Milliseconds: TypeAlias = Annotated[int, Field(ge=0, le=86_400_000)]
 Language: TypeAlias = Literal["python", "typescript", "type_script"]

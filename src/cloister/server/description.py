@@ -34,11 +34,19 @@ def describe(app: FastAPI) -> Json:
     # FastAPI's own form of refusals, which is not ours.
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
+    for schema in schemas.values():
+        _open_up(cast("Json", schema))
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, methods in cast("Json", document["paths"]).items():
         for operation in cast("Json", methods).values():
             _complete(path, cast("Json", operation))
     return document
+
+
+def _open_up(schema: Json) -> None:
+    """What is not known is kept beside the fields of a type, and not under a name of its own."""
+    if cast("Json", schema.get("properties", {})).pop("extra", None) is not None:
+        schema["additionalProperties"] = True
 
 
 def _complete(path: str, operation: Json) -> None:

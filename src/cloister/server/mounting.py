@@ -13,7 +13,7 @@ from cloister.core.errors import ApprovalNotFound, SessionNotFound
 from cloister.core.language import Language
 from cloister.server.problems import Problem
 from cloister.server.service import Service
-from cloister.server.tenants import labels_for
+from cloister.server.tenants import row_tenant
 from cloister.server.tokens import Scope, Token
 from cloister.sessions import Session
 
@@ -87,11 +87,10 @@ class TenantHost:
         try:
             return await self._service.session(self._tenant, session_id)
         except SessionNotFound:
-            labels = labels_for(self._tenant, {})
             return await self._service.cloister.open_session(
                 session_id,
                 language=language,
-                labels=labels,
+                tenant=row_tenant(self._tenant),
                 limits=self._service.base_limits,
                 wait_ms=wait_ms,
             )

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from cloister.core.errors import CloisterError
 from cloister.core.statuses import HTTP_STATUS
+from cloister.server.fitting import KIND
 
 MEDIA_TYPE = "application/problem+json"
 # More than these are not listed: a body may be wrong in a million places.
@@ -75,14 +76,36 @@ def of_validation(error: RequestValidationError) -> Problem:
         where, *path = one["loc"] or ("body",)
         said = {"detail": _said(one)}
         if where == "body":
-            said["pointer"] = "".join(f"/{_escaped(str(part))}" for part in path)
+            said["pointer"] = _pointer(error.body, path, is_missing=one["type"] == "missing")
         else:
             said["parameter"] = str(path[0] if path else where)
         errors.append(said)
     first = errors[0]
+    # Of what the core has refused, which has a code of its own.
+    context: Mapping[str, str] = found[0]["ctx"] if found[0]["type"] == KIND else {}
     pointer = first.get("pointer")
     place = f"the body at {pointer!r}" if pointer else "the body" if pointer == "" else first.get("parameter", "")
-    return Problem("INVALID_INPUT", f"{place}: {first['detail']}"[:_LONGEST], pointer=pointer, errors=errors)
+    return Problem(
+        context.get("code", "INVALID_INPUT"),
+        f"{place}: {first['detail']}"[:_LONGEST],
+        hint=context.get("hint") or None,
+        pointer=pointer,
+        errors=errors,
+    )
+
+
+def _pointer(body: object, path: Sequence[str | int], *, is_missing: bool) -> str:
+    """Without the names of alternatives that the body was held against, which are in the path and not in the body."""
+    kept: list[str] = []
+    node: Any = body
+    for place, part in enumerate(path):
+        try:
+            node = node[part]
+        except (KeyError, IndexError, TypeError):
+            if not (is_missing and place == len(path) - 1):
+                continue
+        kept.append(f"/{_escaped(str(part))}")
+    return "".join(kept)
 
 
 def _said(one: Mapping[str, Any]) -> str:

@@ -13,9 +13,10 @@ from cloister.core.limits import SessionLimits
 from cloister.core.serving import ServerLimits
 from cloister.ports.clock import SystemClock
 from cloister.server.exposure import Exposure
+from cloister.server.frames import Frames
 from cloister.server.metrics import Metrics
 from cloister.server.repeats import Repeats
-from cloister.server.tenants import tenant_of
+from cloister.server.tenants import row_tenant
 from cloister.server.tokens import TokenBook
 from cloister.sessions import Session
 
@@ -43,6 +44,7 @@ class Service:
         self.base_limits = base_limits or SessionLimits()
         self.metrics = Metrics()
         self.repeats = Repeats()
+        self.frames = Frames()
         # Where it is reached, once it is.
         self.port = self.exposure.port
         self.streams = 0
@@ -61,10 +63,10 @@ class Service:
         found = self.cloister.find(session_id)
         if found is None:
             meta = await self.cloister.stored_session(session_id)
-            if meta is None or tenant_of(meta.labels) != tenant:
+            if meta is None or meta.tenant != row_tenant(tenant):
                 raise self.no_session(session_id)
             found = await self.cloister.take_up(session_id, wait_ms=_WAIT_MS)
-        if tenant_of(found.labels) != tenant:
+        if found.tenant != row_tenant(tenant):
             raise self.no_session(session_id)
         return found
 
@@ -72,9 +74,9 @@ class Service:
         """Whether there is a session of that id that is this tenant's; it is not opened."""
         found = self.cloister.find(check_session_id(session_id))
         if found is not None:
-            return tenant_of(found.labels) == tenant
+            return found.tenant == row_tenant(tenant)
         meta = await self.cloister.stored_session(session_id)
-        return meta is not None and tenant_of(meta.labels) == tenant
+        return meta is not None and meta.tenant == row_tenant(tenant)
 
     # -- programs that were asked about ----------------------------------------------------------------------
 

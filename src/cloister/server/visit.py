@@ -6,6 +6,7 @@ from typing import cast
 from starlette.requests import Request
 
 from cloister.server.service import Service
+from cloister.server.tenants import row_tenant
 from cloister.server.tokens import Token
 from cloister.sessions import Session
 
@@ -21,6 +22,11 @@ class Visit:
     @property
     def tenant(self) -> str:
         return self.token.tenant
+
+    @property
+    def owner(self) -> str:
+        """The tenant, as rows have it."""
+        return row_tenant(self.token.tenant)
 
     async def session(self, session_id: str) -> Session:
         """The session of that id, if it is of this tenant. Raises `SessionNotFound`."""

@@ -46,6 +46,11 @@ class Described:
     def labels(self) -> Mapping[str, str]:
         return self._options.labels
 
+    @property
+    def tenant(self) -> str:
+        """Whose it is, where one host serves several; "" where it serves one."""
+        return self._options.tenant
+
     async def describe(self, *, title: str | None = None, labels: Mapping[str, str] | None = None) -> None:
         """Give it another title, or other labels in place of all that it has. What is None stays as it is. Rules of
         policies see the new labels from the next call on."""

@@ -49,6 +49,7 @@ class Envelope:
     seed: int = 0
     title: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    tenant: str = ""
     # What the session's programs know their secrets' handles by.
     mark: str = ""
     # How often each tool was called: rules may depend on it.
@@ -113,6 +114,7 @@ def seal(envelope: Envelope, key: bytes | KeyRing) -> bytes:
         "seed": envelope.seed,
         "title": envelope.title,
         "labels": dict(envelope.labels),
+        "tenant": envelope.tenant,
         "mark": envelope.mark,
         "calls": dict(envelope.calls),
         "values": dict(envelope.values),
@@ -174,6 +176,7 @@ def unseal(data: bytes, key: bytes | KeyRing) -> Envelope:
         seed=head["seed"],
         title=head["title"],
         labels=head["labels"],
+        tenant=head.get("tenant", ""),
         mark=head["mark"],
         calls=head["calls"],
         values=head["values"],

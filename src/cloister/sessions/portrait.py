@@ -59,6 +59,7 @@ class Portrait:
             seed=seed,
             title=options.title,
             labels=options.labels,
+            tenant=options.tenant,
             mark=self.mark,
             calls=dict(self.gate.counts),
             values=values,

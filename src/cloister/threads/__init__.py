@@ -3,14 +3,16 @@
 May know sessions and everything below. Never an engine, a store or a web framework; a provider's SDK only in `models`.
 """
 
-from cloister.threads.client_tools import ClientTools
+from cloister.threads.begun import Begun, ThreadList
+from cloister.threads.client_tools import ClientTools, check_input_schema
 from cloister.threads.driver import Driver, TurnEnd
 from cloister.threads.open_turn import BudgetSpent, OpenTurn, SettledAnswer, compacted
 from cloister.threads.projection import Projection
 from cloister.threads.streams import Stream
-from cloister.threads.threads import ThreadList, Threads
+from cloister.threads.threads import Threads
 
 __all__ = [
+    "Begun",
     "BudgetSpent",
     "ClientTools",
     "Driver",
@@ -21,5 +23,6 @@ __all__ = [
     "ThreadList",
     "Threads",
     "TurnEnd",
+    "check_input_schema",
     "compacted",
 ]

@@ -34,7 +34,7 @@ from cloister.ports.clock import Clock
 from cloister.ports.store import Store
 from cloister.ports.telemetry import IN_TURN
 from cloister.sessions.session import Session
-from cloister.threads.client_tools import ClientTools
+from cloister.threads.client_tools import ClientTools, check_schemas
 from cloister.threads.driver import Choice, Driver, ModelDriver, TurnEnd
 from cloister.threads.inputs import Line
 from cloister.threads.open_turn import BudgetSpent, OpenTurn
@@ -127,9 +127,11 @@ class Book:
 
     # -- begun -------------------------------------------------------------------------------------------------------
 
-    async def begin(self, params: TurnParams) -> Turn:
+    async def begin(self, params: TurnParams) -> tuple[Turn, bool]:
+        """The turn, and whether its operation_key has made it before."""
         choice = self._choice(params.model, switch_provider=params.switch_provider)
         check_specs((*self.thread.dynamic_tools, *params.dynamic_tools))
+        check_schemas(params.dynamic_tools)
         environment_id = self._environment(params.environment_id)
         async with self._one_at_a_time:
             digest = params.digest()
@@ -142,7 +144,7 @@ class Book:
                             hint="use a new operation_key for what is new",
                         )
                     live = self._live.get(found[0].id)
-                    return live.turn if live is not None else turn_of(found[0])
+                    return (live.turn if live is not None else turn_of(found[0])), True
             if len(self._live) >= MAX_TURNS:
                 raise QueueFull(f"thread {self.thread.id!r} has {MAX_TURNS} turns that have not ended")
             await self._base(environment_id)
@@ -180,7 +182,7 @@ class Book:
             else:
                 # The one before it may have ended meanwhile.
                 self._start_next()
-            return live.turn
+            return live.turn, False
 
     def _choice(self, model: str | None, *, switch_provider: bool) -> Choice | None:
         """Which model is meant, where models drive. Raises what keeps the thread from being driven by it."""

@@ -7,7 +7,7 @@ program sees it. Who asks is known by the cell: one that no turn has started is 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from cloister.ports.rows import Put, ToolCallRow
 from cloister.ports.source import Manifest, SourceCall, SourceFailed
 from cloister.threads.pen import Pen
 from cloister.threads.rows import params_of
+from cloister.tools.contract import Contract
 
 MAX_PENDING = 128
 TIMEOUT_MS = 300_000
@@ -123,7 +124,7 @@ class ClientTools:
             spec.name,
             spec.namespace,
             spec.description,
-            spec.input_schema or {"type": "object"},
+            _schema(spec),
             side_effect=SideEffect.EXTERNAL_SYSTEM,
             limits=CapabilityLimits(timeout_ms=self._timeout_ms + _GATE_MS - TIMEOUT_MS, concurrency=MAX_PENDING),
             # The client is asked once, however often the call comes here: it is found by its key.
@@ -275,6 +276,22 @@ class ClientTools:
             self._watch(asked)
         else:
             asked.over.set_result(None)
+
+
+def check_schemas(specs: Sequence[DynamicToolSpec]) -> None:
+    """Raises `InvalidInput` for a tool whose arguments could not be held against its schema."""
+    for spec in specs:
+        check_input_schema(spec.input_schema, f"the input_schema of {spec.full_name!r}")
+
+
+def check_input_schema(schema: Mapping[str, Any], what: str = "input_schema") -> None:
+    Contract.compile(schema, what=what)
+    if schema.get("type", "object") not in ("object", "array"):
+        raise InvalidInput(f"{what} is of type {schema['type']!r:.80}", hint='arguments have names: "type": "object"')
+
+
+def _schema(spec: DynamicToolSpec) -> Mapping[str, Any]:
+    return spec.input_schema or {"type": "object"}
 
 
 def _ended(item: Item | None, pen: Pen, state: str, result: DynamicToolCallResult | None) -> Item | None:

@@ -198,14 +198,9 @@ class Stream:
         while True:
             if self._behind and not self._found:
                 await self._catch_up()
-            if self._found:
-                return self._tell(self._found.popleft())
-            while self._unread and not self._behind:
-                one = self._unread.popleft()
-                if isinstance(one, Envelope):
-                    return one
-                if one.seq > self._last:
-                    return self._tell(one)
+            envelope = self._next()
+            if envelope is not None:
+                return envelope
             if self._behind:
                 continue
             if self._ended:
@@ -219,6 +214,24 @@ class Stream:
                 await self._waiter
             finally:
                 self._waiter = None
+
+    def at_once(self, most: int) -> list[Envelope]:
+        """What can be told without waiting, and no more than so many."""
+        found: list[Envelope] = []
+        while len(found) < most and (envelope := self._next()) is not None:
+            found.append(envelope)
+        return found
+
+    def _next(self) -> Envelope | None:
+        if self._found:
+            return self._tell(self._found.popleft())
+        while self._unread and not self._behind:
+            one = self._unread.popleft()
+            if isinstance(one, Envelope):
+                return one
+            if one.seq > self._last:
+                return self._tell(one)
+        return None
 
     def _tell(self, row: EventRow) -> Envelope:
         envelope = envelope_of(row, self._previous, self.whose)

@@ -7,7 +7,7 @@ and lists are read from the store, streams from its log.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from cloister.core.dynamic import DynamicToolCallResult
@@ -30,8 +30,9 @@ from cloister.ports.rows import CellRow, ThreadQuery, ThreadRow, Write
 from cloister.sessions.events import Events
 from cloister.sessions.ledger import Ledger
 from cloister.sessions.session import Session
+from cloister.threads.begun import Begun, ThreadList
 from cloister.threads.book import Book
-from cloister.threads.client_tools import ClientTools
+from cloister.threads.client_tools import ClientTools, check_schemas
 from cloister.threads.driver import Driver, ModelDriver
 from cloister.threads.environments import add_environments, check_driven
 from cloister.threads.pen import Pen
@@ -42,15 +43,6 @@ log = logging.getLogger("cloister.threads")
 MAX_PAGE = 1000
 # Sessions that were opened for a thread and have nothing to do stay open up to this number.
 _MOST_IDLE = 64
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadList:
-    """The newest first. `next` is where the next page begins, None at the end; a page may be short of what was asked
-    for when it had to pass over many."""
-
-    threads: tuple[Thread, ...]
-    next: str | None = None
 
 
 class SessionHost(Protocol):
@@ -138,6 +130,7 @@ class Threads:
         """A new thread. With a `session_id` it joins that session, otherwise it gets one of its own."""
         params = params or ThreadParams()
         self._check_open()
+        check_schemas(params.dynamic_tools)
         if params.session_id is not None:
             await self._check_tenant(params.session_id, tenant)
         check_driven(params)
@@ -186,6 +179,10 @@ class Threads:
         row = await self._store.session(session_id)
         if row is not None and row.tenant != tenant:
             raise SessionNotFound(f"there is no session {session_id!r}")
+
+    async def describe(self, thread_id: str, *, tenant: str | None = None) -> Thread:
+        """The thread alone, without what was said in it."""
+        return thread_of(await self._row(thread_id, tenant))
 
     async def get(self, thread_id: str, *, tenant: str | None = None) -> ThreadDetail:
         """All of it, as it is at one moment."""
@@ -287,9 +284,14 @@ class Threads:
 
     async def turn(self, thread_id: str, params: TurnParams, *, tenant: str | None = None) -> tuple[Thread, Turn]:
         """Say something: a turn that begins now, or when those before it have ended."""
+        begun = await self.begin(thread_id, params, tenant=tenant)
+        return begun.thread, begun.turn
+
+    async def begin(self, thread_id: str, params: TurnParams, *, tenant: str | None = None) -> Begun:
+        """As `turn`, and says whether the turn was there already."""
         book = await self._book_for(thread_id, tenant)
-        turn = await book.begin(params)
-        return book.thread, turn
+        turn, is_known = await book.begin(params)
+        return Begun(book.thread, turn, is_known)
 
     async def get_turn(self, thread_id: str, turn_id: str, *, tenant: str | None = None) -> Turn:
         await self._row(thread_id, tenant)

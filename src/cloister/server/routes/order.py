@@ -12,6 +12,8 @@ from cloister.server.routes import (
     runtime,
     secrets,
     sessions,
+    threads,
+    turns,
     values,
 )
 
@@ -20,6 +22,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     cells.routes,
     runtime.routes,
     sessions.routes,
+    threads.routes,
+    turns.routes,
     files.routes,
     values.routes,
     secrets.routes,

@@ -14,6 +14,7 @@ from cloister.core.limits import SessionLimits
 from cloister.server.answers import raw, written
 from cloister.server.bodies import Body, Limits
 from cloister.server.problems import Problem
+from cloister.server.sse import MEDIA_TYPE
 from cloister.server.visit import Visit
 
 SessionId: TypeAlias = Annotated[str, Path(alias="session_id", pattern=r"^[a-zA-Z0-9_\-]{1,64}$", examples=["notes"])]
@@ -33,6 +34,21 @@ RepeatKey: TypeAlias = Annotated[
         "nothing. Keys are kept in memory for a day.",
     ),
 ]
+SinceSeq: TypeAlias = Annotated[
+    int | None, Query(ge=0, le=2**53 - 1, description="Events after this one. Without it, all that are in the log.")
+]
+LastEventId: TypeAlias = Annotated[
+    str | None,
+    Header(alias="Last-Event-ID", pattern=r"^[0-9]{1,15}$", description="As `since_seq`; browsers send it."),
+]
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}, "description": "Events, for ever."}
+}
+
+
+def begins_after(since_seq: int | None, last_event_id: str | None) -> int | None:
+    """What a client that was cut off says of itself is newer than what its address says."""
+    return int(last_event_id) if last_event_id is not None else since_seq
 
 
 def narrowed(base: SessionLimits, limits: Limits | None) -> SessionLimits:

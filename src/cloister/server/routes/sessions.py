@@ -7,7 +7,7 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cloister.core.errors import InvalidInput, SessionExists, SnapshotForeign
+from cloister.core.errors import InvalidInput, SessionExists
 from cloister.core.file import InitialFile
 from cloister.core.ids import check_session_id
 from cloister.core.session import SessionMeta
@@ -16,7 +16,6 @@ from cloister.server.answers import Catalog, Destroyed, Sessions, Snapshot, answ
 from cloister.server.bodies import ChangeSession, CreateSession, FirstFile, Fork, Nothing, Restore
 from cloister.server.routes.parts import After, Limit, SessionId, decoded, encoded, narrowed, refuse_repeats
 from cloister.server.routing import refusals, router
-from cloister.server.tenants import labels_for, shown, tenant_of
 from cloister.server.visit import Visit, visit_of
 from cloister.sessions import Session
 
@@ -27,7 +26,7 @@ _MADE: dict[int | str, dict[str, Any]] = {201: {"model": SessionMeta}}
 
 
 def _made(session: Session) -> Response:
-    return answer(shown(session.meta()), 201, {"location": f"/v1/sessions/{session.id}"})
+    return answer(session.meta(), 201, {"location": f"/v1/sessions/{session.id}"})
 
 
 @routes.post("", status_code=201, responses={**_MADE, **refusals(409, body=True)}, response_model=None)
@@ -45,7 +44,8 @@ async def create(request: Request, body: CreateSession | None = None) -> Respons
         limits=narrowed(service.base_limits, body.limits),
         type_check=body.type_check,
         title=body.title,
-        labels=labels_for(visit.tenant, body.labels),
+        labels=body.labels,
+        tenant=visit.owner,
         durability=body.durability,
         files={path: _first(path, file) for path, file in body.files.items()},
     )
@@ -82,27 +82,23 @@ async def list_(
 async def _all(visit: Visit, after: str | None) -> AsyncGenerator[SessionMeta, None]:
     """As they are here where they are open, and otherwise as they are written down."""
     cloister = visit.service.cloister
-    open_here = {meta.id: meta for meta in await cloister.list_sessions()}
+    open_here = {meta.id: meta for meta in await cloister.list_sessions() if meta.tenant == visit.owner}
     unkept = sorted(name for name in open_here if after is None or name > after)
     place = 0
     while True:
-        page = await cloister.stored_sessions(after=after, limit=_PAGE)
+        page = await cloister.stored_sessions(tenant=visit.owner, after=after, limit=_PAGE)
         for kept in page:
             while place < len(unkept) and unkept[place] < kept.id:
-                meta, place = open_here[unkept[place]], place + 1
-                if tenant_of(meta.labels) == visit.tenant:
-                    yield shown(meta)
+                yield open_here[unkept[place]]
+                place += 1
             if place < len(unkept) and unkept[place] == kept.id:
                 place += 1
-            meta = open_here.get(kept.id, kept)
-            if tenant_of(meta.labels) == visit.tenant:
-                yield shown(meta)
+            yield open_here.get(kept.id, kept)
         if len(page) < _PAGE:
             break
         after = page[-1].id
     for name in unkept[place:]:
-        if tenant_of(open_here[name].labels) == visit.tenant:
-            yield shown(open_here[name])
+        yield open_here[name]
 
 
 @routes.post("/restore", status_code=201, responses={**_MADE, **refusals(409, body=True)}, response_model=None)
@@ -112,11 +108,8 @@ async def restore(request: Request, body: Restore) -> Response:
     visit = visit_of(request)
     cloister = visit.service.cloister
     limits = narrowed(visit.service.base_limits, body.limits) if body.limits is not None else None
-    session = await cloister.restore_session(decoded(body.snapshot, "the snapshot"), session_id=body.id, limits=limits)
-    if tenant_of(session.labels) != visit.tenant:
-        await cloister.destroy_session(session.id)
-        raise SnapshotForeign("the snapshot is another tenant's")
-    return _made(session)
+    data = decoded(body.snapshot, "the snapshot")
+    return _made(await cloister.restore_session(data, session_id=body.id, limits=limits, tenant=visit.owner))
 
 
 @routes.get("/{session_id}", responses={**_META, **refusals(404)}, response_model=None)
@@ -126,9 +119,9 @@ async def get(request: Request, session_id: SessionId) -> Response:
     cloister = visit.service.cloister
     found = cloister.find(session_id)
     meta = found.meta() if found is not None else await cloister.stored_session(session_id)
-    if meta is None or tenant_of(meta.labels) != visit.tenant:
+    if meta is None or meta.tenant != visit.owner:
         raise visit.service.no_session(session_id)
-    return answer(shown(meta))
+    return answer(meta)
 
 
 @routes.patch("/{session_id}", responses={**_META, **refusals(404, 409, body=True)}, response_model=None)
@@ -136,9 +129,8 @@ async def change(request: Request, session_id: SessionId, body: ChangeSession) -
     """Another title, or other labels in place of those that it has."""
     visit = visit_of(request)
     session = await visit.session(session_id)
-    labels = labels_for(visit.tenant, body.labels) if body.labels is not None else None
-    await session.describe(title=body.title, labels=labels)
-    return answer(shown(session.meta()))
+    await session.describe(title=body.title, labels=body.labels)
+    return answer(session.meta())
 
 
 @routes.delete("/{session_id}", responses={200: {"model": Destroyed}, **refusals(404, 409)}, response_model=None)
