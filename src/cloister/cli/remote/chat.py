@@ -141,8 +141,8 @@ class Chat:
         conversation.show_past()
         self._prompt = Prompt(screen, lambda: [f"/{name}" for name in COMMANDS])
         while True:
-            await self._while_busy(conversation)
             try:
+                await self._while_busy(conversation)
                 text = await self._ask_for_words(conversation, self._prompt)
                 if text is None:
                     return OK
@@ -254,6 +254,7 @@ class Chat:
             self._leave_turn(conversation)
             return False
         self._interrupted = current
+        complain("ending the turn; another Ctrl-C leaves it to the server")
         task: asyncio.Task[object] = asyncio.get_running_loop().create_task(self._end(conversation, current))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -103,7 +103,7 @@ def say(text: str) -> None:
 
 async def _help(_conversation: Conversation, _rest: str) -> None:
     for name, command in COMMANDS.items():
-        say(f"  {f'/{name} {command.form}'.strip():<24}  {command.help}")
+        say(f"  {f'/{name} {command.form}'.strip():<31}  {command.help}")
     say("  Anything else is a turn, and while one goes on it is said in its middle. Ctrl-C ends a turn.")
 
 
@@ -147,8 +147,8 @@ async def _approve(conversation: Conversation, rest: str) -> None:
 async def _threads(conversation: Conversation, rest: str) -> None:
     found = await conversation.client.threads.list(limit=20, archived=False, search=rest or None)
     here = conversation.talk.thread.id
-    rows = [("*" if one.id == here else "", one.id, one.title, one.model, one.updated_at) for one in found.items]
-    show(["", "thread", "title", "model", "changed"], rows, "there are none")
+    rows = [(one.id, one.title, one.updated_at, "here" if one.id == here else "") for one in found.items]
+    show(["thread", "title", "changed", ""], rows, "there are none")
 
 
 async def _open(conversation: Conversation, rest: str) -> None:

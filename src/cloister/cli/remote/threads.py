@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from cloister.cli.approve import Mode, approver
+from cloister.cli.approve import Mode, Prompt, approver
 from cloister.cli.calls import are_shown
 from cloister.cli.exits import DENIED, EXIT_OF_TURN, FAILED, OK
 from cloister.cli.failures import UsageError, complain, log_to
@@ -20,7 +20,7 @@ from cloister.cli.remote.where import HERE, Server
 from cloister.cli.source import STANDARD_INPUT
 from cloister.cli.tables import facts, show
 from cloister.cli.terminal import ProgramOutput, flat, one_json_object
-from cloister.core.approval import Approval, Approver
+from cloister.core.approval import Answer, Approval, Approver
 from cloister.core.content import text_of
 from cloister.core.envelope import Envelope, envelope_to_json
 from cloister.core.item import AgentMessage, CellRun, Item, ToolCall, UserMessage, item_to_json
@@ -215,9 +215,21 @@ def send(
 
 def asker_of(mode: Mode, output: ProgramOutput) -> Approver | None:
     """None where there is nobody to ask: unlike those of a `run`, questions of a server can wait."""
-    if mode == "ask" and not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
+    if mode != "ask":
+        return approver(mode, output.held)
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
         return None
-    return approver(mode, output.held)
+    prompt = Prompt(sys.stdin.fileno(), sys.stderr, output.held)
+
+    async def asker(approval: Approval) -> Answer | None:
+        nonlocal prompt
+        answer = await prompt.ask(approval)
+        if answer is None:
+            # Who has put off one is still there, and may be asked again.
+            prompt = Prompt(sys.stdin.fileno(), sys.stderr, output.held)
+        return answer
+
+    return asker
 
 
 def nobody(question: Approval) -> None:
