@@ -135,6 +135,17 @@ async def test_yield_control_that_nobody_sees_does_nothing_to_the_next_wait(hous
         assert result(await observer) == 1
 
 
+@in_both
+async def test_yield_control_that_nobody_sees_is_nothing_to_tell_later(house: House, language: str) -> None:
+    latch = Latch()
+    async with await house.open(language, latch.tool) as session:
+        cell_id = await start(session, "yield_control()\nawait hold(1)")
+        await latch.until_came()
+        assert await session.wait_any([cell_id], timeout_ms=0) is None
+        await latch.let_go()
+        assert result(await session.wait(cell_id)) == 1
+
+
 # -- one observer at a time -------------------------------------------------------------------------------------------
 
 

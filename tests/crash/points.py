@@ -10,7 +10,7 @@ telling write: began, suspended, asked, ended, read, intent, settlement, questio
 - `stall:X`      X, and all after it, does not get into the file any more; the process goes on for a moment and is
                  killed then: whatever it tells anybody in that moment must not rely on X.
 
-Beside the store: tool (around the effect), dispatch, dump, resume, end, claim, decide.
+Beside the store: tool (around the effect), dispatch, dump, resume, end, claim.
 """
 
 import os

@@ -68,6 +68,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("plan", "points"), CASES)
+@pytest.mark.timeout(600)
 def test_killed_there(
     nursery: Nursery, course: Callable[[str], Course], tmp_path: Path, plan: str, points: list[str]
 ) -> None:

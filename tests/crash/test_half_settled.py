@@ -7,6 +7,8 @@ import pytest
 from tests.crash.parent import Nursery, Trial, kill_at_points, look, walk_through
 from tests.crash.plans import FIFTY
 
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.mark.parametrize("plan", FIFTY)
 def test_program_asleep_with_half_of_its_calls_settled_ends_after_a_restart(

@@ -9,6 +9,8 @@ import pytest
 from tests.crash.parent import Course, Nursery, Trial, kill_at_points
 from tests.crash.plans import PLANS
 
+# Each is dozens of processes, one after the other: on a machine that others use too, minutes.
+pytestmark = pytest.mark.timeout(600)
 _WRITTEN = "session began suspended asked intent settlement question answer ended read values events"
 POINTS = [
     *(f"{when}:{what}" for what in _WRITTEN.split() for when in ("before", "committed", "after", "stall")),

@@ -8,6 +8,8 @@ import pytest
 from tests.crash.parent import Course, Nursery, Trial, kill_at_random
 from tests.crash.plans import PLANS
 
+# Each is dozens of processes, one after the other: on a machine that others use too, minutes.
+pytestmark = pytest.mark.timeout(600)
 # Of each plan; with those of `test_points` they are what `conftest` counts.
 KILLS = 22
 

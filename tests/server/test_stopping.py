@@ -6,65 +6,17 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
 
-import httpx2
-
-ROOT = Path(__file__).parents[2]
-_TOOLS = """
-    from cloister import tool
-
-
-    @tool(side_effect="write", approval_policy="manual")
-    async def refund(amount: int) -> str:
-        return f"paid {amount}"
-"""
-
-
-@contextmanager
-def _serving(
-    place: Path, *words: str
-) -> Generator[tuple[subprocess.Popen[str], httpx2.Client, dict[str, Any]], None, None]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "CLOISTER_DATA_DIR": str(place / "data")}
-    command = [
-        sys.executable,
-        "-m",
-        "cloister.cli",
-        "serve",
-        "--port",
-        "0",
-        "--json",
-        "--ready-file",
-        "ready.json",
-        *words,
-    ]
-    child = subprocess.Popen(
-        command, cwd=place, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
-    )
-    try:
-        assert child.stdout is not None
-        line = child.stdout.readline()
-        assert line, child.stderr.read() if child.stderr is not None else ""
-        ready = json.loads(line)
-        assert json.loads((place / "ready.json").read_text()) == ready
-        token = Path(ready["token_file"]).read_text().strip()
-        with httpx2.Client(base_url=ready["url"], headers={"authorization": f"Bearer {token}"}, timeout=30) as client:
-            yield child, client, ready
-    finally:
-        if child.poll() is None:
-            child.kill()
-        child.communicate()
+from tests.server.process import BANK, ROOT, serving
 
 
 def test_a_server_that_is_stopped_says_so_to_streams_and_the_next_goes_on_with_its_cells(tmp_path: Path) -> None:
-    (tmp_path / "bank.py").write_text(dedent(_TOOLS))
+    (tmp_path / "bank.py").write_text(dedent(BANK))
     words = ("--tools", "bank")
     heard: list[str] = []
-    with _serving(tmp_path, *words) as (child, client, ready):
+    with serving(tmp_path, *words) as (child, client, ready):
         client.post("/v1/sessions", json={"id": "s"})
         code = "x = 40\ny = await refund(amount=2)\nf'{y} {x + 2}'"
         client.patch("/v1/sessions/s", json={"title": "Kept", "labels": {"team": "a"}})
@@ -94,7 +46,7 @@ def test_a_server_that_is_stopped_says_so_to_streams_and_the_next_goes_on_with_i
     assert token not in out + log
     assert all("at" in json.loads(line) for line in log.splitlines())
 
-    with _serving(tmp_path, *words) as (child, client, again):
+    with serving(tmp_path, *words) as (child, client, again):
         assert again["token_file"] == ready["token_file"]
         assert client.get("/readyz").json() == {"status": "ready"}
         said = client.get("/v1/sessions/s").json()

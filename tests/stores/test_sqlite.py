@@ -9,11 +9,11 @@ import signal
 import stat
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import apsw
 import pytest
@@ -46,6 +46,7 @@ from tests.stores.sqlite_child import batch_of
 from tests.stores.sqlite_lab import HandClock, all_heard, child, connections, contents, heard, sql, store_at, tell
 
 pytestmark = pytest.mark.anyio
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -728,24 +729,29 @@ async def test_nothing_that_opening_has_begun_is_in_the_way_of_a_vacuum(tmp_path
     link.close()
 
 
-async def test_ten_thousand_sessions_are_claimed_and_their_cells_read_in_less_than_a_second_each(
+async def test_ten_thousand_sessions_are_claimed_and_their_cells_read_for_less_than_it_took_to_write_them(
     tmp_path: Path,
 ) -> None:
     count = 10_000
     async with store_at(tmp_path / "a.db", synchronous="normal") as store:
-        for start in range(0, count, 1000):
-            some = range(start, start + 1000)
-            sessions = [Put(SessionRow(f"ses_{n:026}", 1, 1, {"note": "x" * 200})) for n in some]
-            await store.write(Batch((*sessions, *[Put(_cell(n, source="x" * 200)) for n in some])))
+
+        async def fill() -> None:
+            for start in range(0, count, 1000):
+                some = range(start, start + 1000)
+                sessions = [Put(SessionRow(f"ses_{n:026}", 1, 1, {"note": "x" * 200})) for n in some]
+                await store.write(Batch((*sessions, *[Put(_cell(n, source="x" * 200)) for n in some])))
+
+        _, took_writing = await _worked(fill())
         await store.join("me", 60_000)
-        claims, took_claiming = await _timed(store.claim("me"))
-        cells, took_reading = await _timed(store.cells(live=True))
+        claims, took_claiming = await _worked(store.claim("me"))
+        cells, took_reading = await _worked(store.cells(live=True))
         assert len(claims) == len(cells) == count
-        # Measured at 0.14 s each on two busy cores.
-        assert took_claiming < 1
-        assert took_reading < 1
+        # One statement each. One for every session is many times what it takes to write all of them in ten batches.
+        assert took_claiming < took_writing
+        assert took_reading < took_writing
 
 
-async def _timed(work: Any) -> tuple[Any, float]:
-    began = time.perf_counter()
-    return await work, time.perf_counter() - began
+async def _worked(work: Awaitable[T]) -> tuple[T, float]:
+    """With the processor time that it took, of all threads: how long that lasts is up to the machine."""
+    began = time.process_time()
+    return await work, time.process_time() - began

@@ -121,13 +121,22 @@ class Runner:
             try:
                 await berth.sleep()
             except EngineUnavailable:
-                # Nobody can go on with the program: its calls need not be waited for.
-                await berth.give_up()
-                self._crashed = True
-                self._hurry()
-                return
+                if not self._outlived(berth):
+                    # Nobody can go on with the program: its calls need not be waited for.
+                    await berth.give_up()
+                    self._crashed = True
+                    self._hurry()
+                    return
         cell.machine.move(Move.SLEEP)
         cell.tell("cell.hibernated", {"waiting_for": sorted({call.name for call in cell.pending.values()})})
+
+    def _outlived(self, berth: Berth) -> bool:
+        """Whether the program's worker died while it only waited. If its bytes are known, it is nothing else from now
+        on, and nothing of it is lost."""
+        if self._image is None or berth.interpreter is None or berth.interpreter.pid is not None:
+            return False
+        berth.hand_on(self._image)
+        return True
 
     def _hand_on(self, berth: Berth) -> "asyncio.Future[None] | None":
         """Others need the worker. Nobody is told: the program goes on waiting, and wakes in its turn."""
@@ -209,6 +218,8 @@ class Runner:
         if self._nap is not None:
             self._nap.end()
         async with self._turnstile:
+            if self._outlived(berth):
+                self._handed_on = True
             if berth.asleep:
                 if self._crashed:
                     return Failed(_CRASHED, fatal=True)

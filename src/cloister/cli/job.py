@@ -37,6 +37,7 @@ from cloister.tools.rule import Rule
 
 if TYPE_CHECKING:
     from cloister.app import Cloister
+    from cloister.ports.model import Models
     from cloister.ports.telemetry import Telemetry
 
 
@@ -61,6 +62,8 @@ class Terms:
         workers: int | None = None,
         environments: Mapping[str, Mount] | None = None,
         telemetry: "Telemetry | None" = None,
+        models: "Models | None" = None,
+        model: str | None = None,
     ) -> "Cloister":
         """A runtime of its own, to be entered."""
         from cloister.app import Cloister
@@ -87,6 +90,8 @@ class Terms:
             event_retention=config.retention() if keep.is_kept else None,
             environments=environments,
             telemetry=telemetry,
+            models=models,
+            model=model,
         )
 
     def sources(self) -> list[object]:

@@ -1,4 +1,4 @@
-"""`cloister serve`: sessions for others, over HTTP.
+"""`cloister serve`: sessions and threads for others, over HTTP.
 
 What is said to clients is the server's business (`cloister.server`, which needs the extra of that name); here are the
 options, the place of the store and of the token, and the signals.
@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import signal
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +23,7 @@ from cloister.cli.failures import UsageError, debugging
 from cloister.cli.interrupt import leave
 from cloister.cli.job import Terms, read_terms
 from cloister.cli.options import AsJson, CallOptions, GrantOptions, KeepOptions
+from cloister.cli.registry import registry_of
 from cloister.cli.telemetry import telemetry_of
 from cloister.cli.terminal import safe
 from cloister.core.errors import InvalidInput
@@ -29,6 +31,7 @@ from cloister.core.errors import InvalidInput
 if TYPE_CHECKING:
     from cloister.ports.telemetry import Telemetry
     from cloister.server import Ready, Service
+    from cloister.threads.models import ModelRegistry
 
 _SERVER = Group("Server", sort_key=1)
 _CALLS = Group("Calls", sort_key=2)
@@ -83,6 +86,16 @@ class ServeOptions(GrantOptions):
             help="How many programs of one language run at once.  [default: one for each processor, at least two]",
         ),
     ] = None
+    model: Annotated[
+        str | None,
+        Parameter(
+            group=_SERVER,
+            metavar="NAME",
+            show_default=False,
+            help="The model of threads that name none, such as anthropic:NAME or scripted:FILE.  [default: that of "
+            "the configuration]",
+        ),
+    ] = None
     ready_file: Annotated[
         str | None,
         Parameter(
@@ -126,7 +139,7 @@ DEFAULT_SERVE = ServeOptions()
 
 
 def serve(*, options: ServeOptions = DEFAULT_SERVE, as_json: AsJson = False) -> int:
-    """Serve sessions over HTTP."""
+    """Serve sessions and threads over HTTP."""
     try:
         from cloister.server.logs import set_up_json_logs
     except ModuleNotFoundError as error:
@@ -135,14 +148,21 @@ def serve(*, options: ServeOptions = DEFAULT_SERVE, as_json: AsJson = False) -> 
         raise UsageError("cloister serve needs FastAPI and uvicorn", "pip install 'cloister[server]'") from None
     terms = read_terms(options, CallOptions(deny=options.deny, secret=options.secret))
     with telemetry_of(options.telemetry, terms.config, os.environ) as telemetry:
-        service, token_file = _service(options, terms, telemetry)
+        models, model = registry_of(terms.config, options.model)
+        service, token_file = _service(options, terms, telemetry, models, model)
         ids = telemetry.ids if telemetry is not None else None
         set_up_json_logs(logging.DEBUG if debugging() else logging.INFO, ids)
-        asyncio.run(_serve(service, _Announcement(options.ready_file, token_file, as_json=as_json)))
+        asyncio.run(_serve(service, models, _Announcement(options.ready_file, token_file, as_json=as_json)))
     return OK
 
 
-def _service(options: ServeOptions, terms: Terms, telemetry: "Telemetry | None") -> "tuple[Service, str | None]":
+def _service(
+    options: ServeOptions,
+    terms: Terms,
+    telemetry: "Telemetry | None",
+    models: "ModelRegistry | None",
+    model: str | None,
+) -> "tuple[Service, str | None]":
     from cloister.server import Exposure, Service, load_tokens
 
     config = terms.config
@@ -167,7 +187,11 @@ def _service(options: ServeOptions, terms: Terms, telemetry: "Telemetry | None")
         workers=options.workers or config.get("workers") or _workers(),
         environments=config.environments(),
         telemetry=telemetry,
+        models=models,
+        model=model,
     )
+    if options.model is not None and not cloister.is_kept:
+        raise InvalidInput("threads are written down, and memory: keeps nothing", hint="leave --store or --model out")
     service = Service(cloister, tokens, exposure, config.server_limits(), terms.limits)
     return service, None if tokens.configured else str(own_file)
 
@@ -217,7 +241,7 @@ class _Announcement:
             Path(self.ready_file).unlink(missing_ok=True)
 
 
-async def _serve(service: "Service", announce: _Announcement) -> None:
+async def _serve(service: "Service", models: "ModelRegistry | None", announce: _Announcement) -> None:
     from cloister.server import serve as serve_until
 
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -233,7 +257,8 @@ async def _serve(service: "Service", announce: _Announcement) -> None:
     for signum in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(signum) is not signal.SIG_IGN:
             loop.add_signal_handler(signum, stop_by, signum)
-    try:
-        await serve_until(service, announce, stop)
-    finally:
-        announce.gone()
+    async with models or nullcontext():
+        try:
+            await serve_until(service, announce, stop)
+        finally:
+            announce.gone()

@@ -7,6 +7,7 @@ that process, and the kill is SIGKILL through a pidfd, so that a recycled pid is
 import asyncio
 import math
 import os
+import select
 import signal
 import time
 from typing import Literal
@@ -94,6 +95,15 @@ class Warden:
         except ProcessLookupError:
             return False
         return True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the process has ended, even if nobody has buried it yet. False where the kernel does not say."""
+        if self._pidfd is None:
+            return False
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return bool(poll.poll(0))
 
     def cpu_ms(self) -> float:
         """Processor time the worker has used since it started; 0 where the kernel does not say."""

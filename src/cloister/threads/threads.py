@@ -83,6 +83,11 @@ class Threads:
         until `resume`."""
         self._drivers[DriverKind(kind)] = driver
 
+    @property
+    def driven(self) -> frozenset[DriverKind]:
+        """The kinds that have a driver here."""
+        return frozenset(self._drivers)
+
     # -- the host comes and goes ---------------------------------------------------------------------------------
 
     async def open(self) -> None:

@@ -330,9 +330,10 @@ NESTED = ["(", "[", "{", "a<", "`${", "x=>", "class A{", "f(", "<T>", "let x: ("
 
 @pytest.mark.parametrize("piece", NESTED)
 def test_endless_nesting_ends_in_a_problem_soon(piece: str) -> None:
-    started = time.perf_counter()
+    # Of this thread's own time: how long others take on the machine is not its doing.
+    started = time.thread_time()
     assert erase(piece * 20_000).problems
-    assert time.perf_counter() - started < 5
+    assert time.thread_time() - started < 5
 
 
 def test_deep_but_valid_nesting_is_erased() -> None:
@@ -342,9 +343,9 @@ def test_deep_but_valid_nesting_is_erased() -> None:
 
 def test_a_megabyte_is_erased_in_seconds() -> None:
     source = "const é: Map<string, number> = await tools.fetch<T>({ id: 1 }) as any;\n" * 14_000
-    started = time.perf_counter()
+    started = time.thread_time()
     assert not erase(source).problems
-    assert time.perf_counter() - started < 10
+    assert time.thread_time() - started < 10
 
 
 @given(st.text())

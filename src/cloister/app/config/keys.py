@@ -91,6 +91,8 @@ KEYS: Mapping[str, Key] = {
         Key("server.hosts", "texts", ()),
         Key("server.origins", "texts", ()),
         *_bounds("server", ServerLimits),
+        Key("threads.model", "text"),
+        Key("threads.models", "texts", ()),
         Key("telemetry.enabled", "switch"),
         Key("telemetry.endpoint", "text"),
         Key("telemetry.content", "switch", False),

@@ -83,6 +83,12 @@ TEMPLATE = """\
 # Whether what is said to models and by them is in it.
 # content = false
 
+# Threads of `cloister serve`: the model that is meant when nobody names one, and those that clients may name beside it
+# and the tables [models.NAME].
+[threads]
+# model = "anthropic:claude-sonnet-4-5"
+# models = ["openai:gpt-5-mini"]
+
 # Policies that tighten those of the tools.
 [approvals]
 # "shop.refund" = "manual"

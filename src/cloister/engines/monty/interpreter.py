@@ -98,7 +98,7 @@ class MontyInterpreter:
 
     @property
     def pid(self) -> int | None:
-        return None if self._dead else self._seat.warden.pid
+        return None if self._dead or self._seat.warden.is_over else self._seat.warden.pid
 
     @property
     def lane(self) -> Lane | None:

@@ -38,7 +38,7 @@ class QuickJSInterpreter:
 
     @property
     def pid(self) -> int | None:
-        return self.worker.pid if self.worker.alive else None
+        return self.worker.pid if self.worker.alive and not self.worker.warden.is_over else None
 
     # -- the port ----------------------------------------------------------------------------------------------
 

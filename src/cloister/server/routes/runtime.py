@@ -10,23 +10,12 @@ from cloister import __version__
 from cloister.app.engines import make_engine
 from cloister.core.errors import CloisterError
 from cloister.core.language import Language
+from cloister.core.thread import DriverKind
 from cloister.server.answers import RuntimeInfo, answer
 from cloister.server.routing import refusals, router
 from cloister.server.service import Service
 
 API_VERSION = "1.0"
-# All are always said. One is true when its feature works and a test says so.
-CAPABILITIES: dict[str, bool] = {
-    "threads": False,
-    "turns": False,
-    "turn_steer": False,
-    "turn_interrupt": False,
-    "event_replay": True,
-    "external_tools": False,
-    "environments": False,
-    "worker_runtime": False,
-}
-
 routes = router("runtime")
 
 
@@ -39,6 +28,24 @@ def confinement() -> dict[str, str]:
         return {"error": error.message}
 
 
+def capabilities(service: Service, layers: dict[str, str]) -> dict[str, bool]:
+    """All are always said; one is true when its feature works here. Threads are kept in a store; turns have somebody
+    who drives them; programs run in workers of their own, which could be started."""
+    kept, works = service.cloister.is_kept, "error" not in layers
+    driven = service.cloister.threads.driven if kept else frozenset[DriverKind]()
+    return {
+        "threads": kept,
+        "turns": bool(driven),
+        "turn_steer": bool(driven),
+        "turn_interrupt": bool(driven),
+        "event_replay": kept,
+        "external_tools": bool(driven) and works,
+        # Where programs work: drivers that run none have no use for them.
+        "environments": DriverKind.CODE in driven and works,
+        "worker_runtime": works,
+    }
+
+
 @routes.get(
     "/v1/runtime/info",
     responses={200: {"model": RuntimeInfo}, **refusals()},
@@ -48,6 +55,7 @@ def confinement() -> dict[str, str]:
 async def info(request: Request) -> Response:
     """What there is. Takes no token."""
     service: Service = request.app.state.service
+    layers = await asyncio.to_thread(confinement)
     return answer(
         {
             "service": "cloister",
@@ -57,10 +65,9 @@ async def info(request: Request) -> Response:
             "port": service.port,
             "auth_required": True,
             "transports": ["http", "sse", "mcp"],
-            # The streams of sessions are replayed where sessions are written down.
-            "capabilities": {**CAPABILITIES, "event_replay": CAPABILITIES["event_replay"] and service.cloister.is_kept},
+            "capabilities": capabilities(service, layers),
             "experimental": {},
             "languages": [str(language) for language in Language],
-            "confinement": await asyncio.to_thread(confinement),
+            "confinement": layers,
         }
     )
