@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cloister import tool
+from cloister import CapabilityLimits, tool
 from cloister.threads.models import ModelRegistry
 from tests.cli.shell import Shell
+from tests.cli.typing import Typist
 from tests.server.lab import ADMIN, Running, get_order, refund, running
 
 # What is said last decides: each test says its own word. Answers are told by how many came before them in a thread.
@@ -42,7 +43,7 @@ answers:
 """
 
 
-@tool(side_effect="read")
+@tool(side_effect="read", limits=CapabilityLimits(timeout_ms=600_000))
 async def nap() -> str:
     """Sleeps until somebody ends it."""
     await asyncio.sleep(600)
@@ -56,6 +57,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running, None,
     store, model = f"sqlite:///{place}/cloister.db?synchronous=normal", f"scripted:{place}/script.yaml"
     with running(store, tools=(get_order, refund, nap), models=ModelRegistry(), model=model) as made:
         yield made
+
+
+@pytest.fixture
+def typed(typed: Typist, server: Running, monkeypatch: pytest.MonkeyPatch) -> Typist:
+    monkeypatch.setenv("CLOISTER_URL", server.url)
+    monkeypatch.setenv("CLOISTER_TOKEN", ADMIN)
+    return typed
 
 
 @pytest.fixture

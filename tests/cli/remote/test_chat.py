@@ -1,9 +1,9 @@
-import json
 import re
 
 from cloister.client import Client
 from cloister.core.turn import Status
 from tests.cli.shell import Shell, Terminal
+from tests.cli.typing import Typist
 from tests.client.relay import relay
 from tests.server.lab import ADMIN, Running
 
@@ -111,26 +111,26 @@ def test_second_ctrl_c_leaves_and_so_does_quit_and_the_turn_is_the_servers(shell
         client.threads.interrupt(thread, turn.id)
 
 
-def test_each_line_of_a_pipe_is_a_turn(shell: Shell) -> None:
-    done = shell("chat", "--new", stdin="hello\n/title Piped\n\nand more\r\n/quit\nnever said")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "Hello, said the model.\nHello again.\n", "")
-    assert "Piped" in shell("threads", "list").stdout
+def test_each_line_of_a_pipe_is_a_turn(typed: Typist) -> None:
+    done = typed("chat --new", stdin="hello\n/title Piped\n\nand more\r\n/quit\nnever said")
+    assert (done.code, done.out, done.err) == (0, "Hello, said the model.\nHello again.\n", "")
+    assert "Piped" in typed("threads list").out
 
 
-def test_pipe_ends_with_the_code_of_its_last_turn_or_where_nobody_can_be_asked(shell: Shell) -> None:
-    assert shell("chat", "--new", stdin="fail\n").returncode == 1
-    waits = shell("chat", "--new", stdin="refund A7\nnever said\n")
-    assert (waits.returncode, waits.stdout) == (5, "Let me look.\n")
-    assert re.search(r"cloister threads answer apr_\w+ allow", waits.stderr)
-    denied = shell("chat", "--new", "--approve", "deny", stdin="refund A7\n")
-    assert (denied.returncode, denied.stdout) == (0, "Let me look.\nNothing was paid.\n")
-    wrong = shell("chat", "--new", stdin="/nothing\nhello\n")
-    assert (wrong.returncode, wrong.stdout) == (2, "Hello, said the model.\n")
+def test_pipe_ends_with_the_code_of_its_last_turn_or_where_nobody_can_be_asked(typed: Typist) -> None:
+    assert typed("chat --new", stdin="fail\n").code == 1
+    waits = typed("chat --new", stdin="refund A7\nnever said\n")
+    assert (waits.code, waits.out) == (5, "Let me look.\n")
+    assert re.search(r"cloister threads answer apr_\w+ allow", waits.err)
+    denied = typed("chat --new --approve deny", stdin="refund A7\n")
+    assert (denied.code, denied.out) == (0, "Let me look.\nNothing was paid.\n")
+    wrong = typed("chat --new", stdin="/nothing\nhello\n")
+    assert (wrong.code, wrong.out) == (2, "Hello, said the model.\n")
 
 
-def test_terms_of_a_new_thread_are_not_for_one_that_is_there(shell: Shell) -> None:
-    done = shell("chat", "thr_01", "--title", "x")
-    assert done.returncode == 2
-    assert "--title" in done.stderr
-    made = json.loads(shell("threads", "new", "--driver", "native", "--json").stdout)
+def test_terms_of_a_new_thread_are_not_for_one_that_is_there(typed: Typist) -> None:
+    done = typed("chat thr_01 --title x")
+    assert done.code == 2
+    assert "--title" in done.err
+    made = typed("threads new --driver native --json").json
     assert made["thread"]["driver"] == "native"
