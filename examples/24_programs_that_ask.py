@@ -1,6 +1,6 @@
 """A program that asks a model, and hands a part of its work to a child that may do less than itself.
 
-python examples/24_programs_that_ask.py
+Run it: python examples/24_programs_that_ask.py
 """
 
 import asyncio
@@ -16,16 +16,12 @@ answers:
   - - {when: late, text: angry, usage: {input_tokens: 14, output_tokens: 1}}
     - {text: pleased, usage: {input_tokens: 13, output_tokens: 2}}
 """
-
+# What the child is given is somebody else's code: it may look at tickets, and at nothing else.
 PROGRAM = """
 import asyncio
 tickets = await list_tickets()
 moods = await asyncio.gather(*[complete(f"One word for the mood: {text}") for text in tickets])
-# Somebody else's code: it may look at tickets, and at nothing else.
-told = await spawn(
-    "print('counting')\\nlen(await list_tickets()) + await refund(ticket=1)",
-    tools=["list_tickets"],
-)
+told = await spawn("len(await list_tickets()) + await refund(ticket=1)", tools=["list_tickets"])
 [moods, told["status"], told["error"]["message"]]
 """
 
@@ -45,14 +41,11 @@ async def refund(ticket: int) -> str:
 async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "moods.yaml").write_text(SCRIPT)
+        complete = CompleteOptions("scripted:moods.yaml", max_calls=10, max_output_tokens=20)
+        spawn = SpawnOptions(max_children=2)
         async with (
             ModelRegistry(base=Path(folder)) as models,
-            Cloister(
-                tools=[list_tickets, refund],
-                models=models,
-                complete=CompleteOptions("scripted:moods.yaml", max_calls=10, max_output_tokens=20),
-                spawn=SpawnOptions(max_children=2),
-            ) as cloister,
+            Cloister(tools=[list_tickets, refund], models=models, complete=complete, spawn=spawn) as cloister,
         ):
             session = await cloister.open_session()
             result = await session.run(PROGRAM)
