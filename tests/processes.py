@@ -30,7 +30,13 @@ def alive(pid: int) -> bool:
         return False
 
 
-def processor_ms(pid: int) -> float:
-    """The processor time that a process of ours has taken since it was started."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
+def processor_ms() -> dict[int, float]:
+    """The processor time that each process under this one has taken since it was started."""
+    tick, found = 1000 / os.sysconf("SC_CLK_TCK"), dict[int, float]()
+    for pid in children():
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        found[pid] = (int(fields[11]) + int(fields[12])) * tick
+    return found

@@ -33,6 +33,7 @@ NAMES = [
     "Cloister",
     "CloisterError",
     "Code",
+    "CompleteOptions",
     "Completed",
     "ConfinementUnavailable",
     "Contribution",

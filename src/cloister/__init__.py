@@ -87,7 +87,7 @@ from cloister.sessions.catalog import SourceInfo
 from cloister.sessions.overlay import Overlay
 from cloister.sessions.plugins import Contribution, Notes, Plugin, PluginContext, PluginInfo, Web
 from cloister.sessions.prompt import Preamble, PromptPart
-from cloister.threads import Driver, OpenTurn, ThreadList, Threads, TurnEnd
+from cloister.threads import CompleteOptions, Driver, OpenTurn, ThreadList, Threads, TurnEnd
 from cloister.tools import CallContext, Tool, ToolError, ToolRegistry, tool
 from cloister.tools.sources import McpHttp, McpSource, McpStdio, OpenApi, OpenApiSource, read_mcp_servers
 
@@ -113,6 +113,7 @@ __all__ = [
     "Cloister",
     "CloisterError",
     "Code",
+    "CompleteOptions",
     "Completed",
     "ConfinementUnavailable",
     "Contribution",

@@ -67,6 +67,8 @@ def test_what_makes_no_server_is_refused_and_nothing_is_written(typed: Typist) -
         "mcp add x --header A=b -- program",
         "mcp add x --env A -- program",
         "mcp add x ftp://example.com --header A=b",
+        "mcp add x --url https://example.com/mcp",
+        "mcp add x --transport http https://example.com/mcp",
     ):
         assert typed(words).code == 2, words
     assert not (typed.here / "cloister.toml").exists()

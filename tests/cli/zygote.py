@@ -81,7 +81,7 @@ def _fill(fd: int, text: bytes) -> None:
 
 
 def serve(line: socket.socket) -> None:
-    for name in ("app.cloister", "cli.main", "cli.run", "stores.sqlite"):
+    for name in ("app.cloister", "cli.main", "cli.run", "client", "stores.sqlite"):
         importlib.import_module(f"cloister.{name}")
     while True:
         message, fds, _, _ = socket.recv_fds(line, _MOST, 4)

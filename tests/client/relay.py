@@ -19,6 +19,9 @@ class Relay:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         self.connections = 0
+        # What is sent to the server waits as long as this is not set.
+        self.flows = threading.Event()
+        self.flows.set()
         self._open: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._start(self._accept)
@@ -29,6 +32,7 @@ class Relay:
         self._target = (parts.hostname or "127.0.0.1", parts.port or 80)
 
     def close(self) -> None:
+        self.flows.set()
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
@@ -50,13 +54,15 @@ class Relay:
                 client.close()
                 continue
             self._open |= {client, server}
-            self._start(self._copy, client, server, None)
-            self._start(self._copy, server, client, self._cut(self.connections))
+            self._start(self._copy, client, server, None, True)
+            self._start(self._copy, server, client, self._cut(self.connections), False)
 
-    def _copy(self, source: socket.socket, target: socket.socket, most: int | None) -> None:
+    def _copy(self, source: socket.socket, target: socket.socket, most: int | None, to_server: bool) -> None:
         left = most
         with suppress(OSError):
             while data := source.recv(65536):
+                if to_server:
+                    self.flows.wait(60)
                 data = data if left is None else data[:left]
                 target.sendall(data)
                 if left is not None:

@@ -16,12 +16,9 @@ import socket
 import sys
 import traceback
 from collections.abc import Mapping
+from functools import partialmethod
 from typing import Any
 
-import cloister.engines.monty
-import cloister.engines.quickjs
-import cloister.sessions.ledger
-import cloister.stores.sqlite
 from cloister import (
     Approval,
     ApprovalClosed,
@@ -42,6 +39,7 @@ from cloister import (
 from cloister.core.cell import CellLimits
 from cloister.core.errors import StoreError
 from cloister.core.wire import from_json
+from cloister.sessions.ledger import Ledger
 from tests.crash.plans import FIFTY, HELD, PLANS, Script
 from tests.crash.points import Points
 from tests.sessions.files.programs import through_load
@@ -129,7 +127,7 @@ class Host:
         self.points.install()
         through_load(setattr)
         if lease := self.orders.get("CRASH_LEASE_MS"):
-            cloister.sessions.ledger.Ledger.__init__.__defaults__ = (int(lease),)
+            Ledger.__init__ = partialmethod(Ledger.__init__, lease_ms=int(lease))  # type: ignore[method-assign]
         made = Cloister(
             tools=self.tools(),
             store=self.orders.get("CRASH_STORE")

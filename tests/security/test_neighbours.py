@@ -1,12 +1,12 @@
 """What one hostile session does to the others, and to itself later: nothing."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 
 import pytest
 
 from cloister import Cloister, RunStatus, SessionLimits
+from tests.processes import processor_ms
 from tests.security.snippet import BOUNDS
 from tests.security.watch import Heartbeat
 
@@ -82,9 +82,11 @@ async def test_killed_cell_is_not_paid_for_by_all_the_cells_before_it(cloister: 
         spent += result.metrics.cpu_ms
     assert spent > 300, "the cells must cost something, or this proves nothing"
     assert (await session.run(SPIN[language])).status is RunStatus.TIMEOUT
-    began = time.monotonic()
+    before = processor_ms()
     assert (await session.run("1 + 1")).result == 2
-    assert (time.monotonic() - began) * 1000 < max(spent / 2, 500)
+    # Of all workers, whichever it was: how long it lasts is up to what else the machine does.
+    paid = sum(after - before.get(pid, 0) for pid, after in processor_ms().items())
+    assert paid < max(spent / 2, 500)
 
 
 async def test_namespace_that_is_too_full_to_be_saved_keeps_what_was_there_before(cloister: Cloister) -> None:

@@ -243,7 +243,7 @@ async def test_question_of_a_cancelled_run_is_withdrawn(house: House) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_timeout_reaches_the_tool(house: House, way: str, kind: str) -> None:
-    worker = Worker(timeout_ms=100)
+    worker = Worker(timeout_ms=300)
     async with await house.open(way, *worker.tools) as session:
         result = await call(session, way, kind)
         assert _errors(result) == [(kind, "TIMEOUT_TOOL")]
@@ -256,7 +256,7 @@ async def test_timeout_reaches_the_tool(house: House, way: str, kind: str) -> No
 async def test_end_of_the_cell_s_time_reaches_the_tool(house: House, language: str, kind: str) -> None:
     worker = Worker()
     async with await house.open(language, *worker.tools) as session:
-        result = await session.run(written(language, kind), timeout_ms=250)
+        result = await session.run(written(language, kind), timeout_ms=800)
         assert result.error is not None
         assert result.error.code == "TIMEOUT_WALL"
         assert _errors(result) == [(kind, "CANCELLED")]
@@ -340,7 +340,7 @@ async def test_call_in_line_for_its_turn_is_cancelled_without_being_made(house: 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_tool_that_ignores_its_timeout_does_not_hold_the_call(house: House, way: str, kind: str) -> None:
-    deaf = Deaf(CapabilityLimits(timeout_ms=60))
+    deaf = Deaf(CapabilityLimits(timeout_ms=250))
     async with await house.open(way, *deaf.tools) as session:
         assert _errors(await _soon(call(session, way, kind))) == [(kind, "TIMEOUT_TOOL")]
         assert deaf.running == 1
@@ -397,7 +397,7 @@ async def test_tool_that_ignores_cancellation_does_not_hold_the_exit(way: str, k
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_slot_of_a_tool_that_does_not_end_stays_taken_until_it_has(house: House, way: str, kind: str) -> None:
-    deaf = Deaf(CapabilityLimits(timeout_ms=60, concurrency=1))
+    deaf = Deaf(CapabilityLimits(timeout_ms=250, concurrency=1))
     async with await house.open(way, *deaf.tools) as session:
         await call(session, way, kind)
         waiting = await call(session, way, kind)
@@ -419,7 +419,7 @@ async def test_answer_of_a_tool_that_was_given_up_is_heard_by_nobody(house: Hous
         ended.set()
         return "too late"
 
-    async with await house.open("python", Tool(late, limits=CapabilityLimits(timeout_ms=20))) as session:
+    async with await house.open("python", Tool(late, limits=CapabilityLimits(timeout_ms=250))) as session:
         await session.run("said = 'nothing'\ntry:\n    said = await late()\nexcept RuntimeError:\n    pass")
         let_go.set()
         await ended.wait()

@@ -236,7 +236,7 @@ async def test_tool_that_a_server_dropped_is_refused_by_name(tmp_path: Path, lan
 async def test_session_opens_with_the_others_when_an_optional_server_is_no_good(
     house: House, insert: str, said: str
 ) -> None:
-    bad = McpSource(small_server.server(insert, connect_timeout_ms=800))
+    bad = McpSource(small_server.server(insert, connect_timeout_ms=2500))
     session = await house.open("python", sources=[Overlay(bad, optional=True)])
     missing = session.sources[-1].missing
     assert missing is not None

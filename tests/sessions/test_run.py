@@ -273,7 +273,7 @@ async def test_limit_cannot_be_caught_by_the_program(
 async def test_wall_time_covers_waiting_for_a_tool(cloister: Cloister) -> None:
     door = Door()
     session = await cloister.open_session(tools=[door.tool], type_check="off")
-    result = await session.run("await knock(n=1)", timeout_ms=100)
+    result = await session.run("await knock(n=1)", timeout_ms=1000)
     assert result.error is not None
     assert (result.error.code, result.status) == ("TIMEOUT_WALL", RunStatus.TIMEOUT)
     assert "knock" in result.error.message

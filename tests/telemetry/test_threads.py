@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cloister import Cloister
+from cloister import Cloister, tool
 from cloister.core.answer import Answer
 from cloister.core.errors import CloisterError
 from cloister.core.item import CellRun
@@ -14,6 +14,7 @@ from cloister.core.thread import ThreadParams
 from cloister.core.turn import TurnUsage
 from cloister.ports.model import Asked, Model
 from cloister.threads import OpenTurn, TurnEnd
+from cloister.threads.models import ModelRegistry
 from cloister.threads.models.scripted import ScriptedModel, read_script
 from tests.telemetry.lab import Seen, attributes, is_child
 from tests.threads.lab import Plain, follow, say
@@ -126,3 +127,40 @@ async def test_what_is_said_is_in_it_where_the_host_wants_that(tmp_path: Path) -
     assert len(told["gen_ai.input.messages"]) < 5_000
     assert told["gen_ai.system_instructions"] == '[{"type": "text", "content": "Be brief."}]'
     assert "the moon is silver" in told["gen_ai.output.messages"]
+
+
+async def test_a_turn_of_the_real_driver_is_one_trace_from_the_model_to_the_call(tmp_path: Path) -> None:
+    path = tmp_path / "script.yaml"
+    path.write_text(
+        "answers:\n"
+        "  - calls:\n"
+        "      - {tool: exec, arguments: {code: 'await weigh(what=\"pears\")'}}\n"
+        "  - text: it weighs 5\n"
+    )
+    seen = Seen()
+
+    @tool(side_effect="read")
+    async def weigh(what: str) -> int:
+        """Weigh something."""
+        return len(what)
+
+    async with (
+        ModelRegistry(base=tmp_path) as models,
+        Cloister(
+            tools=[weigh],
+            store=f"sqlite:///{tmp_path}/c.db?synchronous=normal",
+            models=models,
+            model="scripted:script.yaml",
+            telemetry=seen.telemetry,
+        ) as cloister,
+    ):
+        thread = await cloister.threads.create(ThreadParams())
+        turn_id = await say(cloister.threads, thread.id, "how heavy are pears?")
+        await follow(cloister.threads, thread.id, lambda one: one.event == "turn.completed" and one.turn_id == turn_id)
+    turn = seen.one("invoke_agent")
+    assert attributes(turn)["cloister.turn.status"] == "completed"
+    assert [is_child(chat, of=turn) for chat in seen.named("chat")] == [True, True]
+    cell = seen.one("cell")
+    assert is_child(cell, of=turn)
+    assert is_child(seen.one("execute_tool weigh"), of=cell)
+    assert "heavy" not in seen.everything()

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from cloister.app import options as given
 from cloister.app.address import make_store
@@ -12,8 +11,10 @@ from cloister.app.approving import Approving
 from cloister.app.conversing import Conversing
 from cloister.app.engines import EngineRoom, engine_version
 from cloister.app.granting import Granting, Share, plugin_states
+from cloister.app.inside import inside_tools
 from cloister.app.keys import Keys
 from cloister.app.letterbox import Letterbox
+from cloister.app.oneshot import OneShot
 from cloister.app.recovering import Recovering
 from cloister.app.recovery import Recovery
 from cloister.app.runtime import LanguageRuntime
@@ -32,12 +33,12 @@ from cloister.core.file import FileLimits
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.language import Language, parse_language
 from cloister.core.limits import SessionLimits
-from cloister.core.run import RunResult
 from cloister.core.session import SessionMeta
 from cloister.gate import ApprovalDesk, Hooks, Policy, Wiring
 from cloister.gate.secrets import MemorySecrets
 from cloister.ports.clock import Clock, SystemClock
 from cloister.ports.engine import TypeCheck
+from cloister.ports.journal import Journal
 from cloister.ports.keys import Purpose
 from cloister.ports.model import Models
 from cloister.ports.rows import Batch, Put, SessionRow
@@ -56,10 +57,11 @@ from cloister.sessions.questions import QuestionBook
 from cloister.sessions.session import Session
 from cloister.sessions.vault import Vault
 from cloister.stores.memory import MemoryJournal
+from cloister.threads.complete import CompleteOptions
 from cloister.tools.registry import ToolRegistry
 
 
-class Cloister(Approving, Stored, Conversing, Recovering):
+class Cloister(Approving, Stored, Conversing, Recovering, OneShot):
     """A runtime in this process. Use it as `async with Cloister(...) as cloister`.
 
     tools, sources, plugins: given to every session, besides its own; a source is a `ToolSource`, or an `Overlay` around
@@ -76,10 +78,9 @@ class Cloister(Approving, Stored, Conversing, Recovering):
     there may be, how long they may take and how much of their output is told; see `CellLimits`. files: how many and how
     large they may be in a session; see `FileLimits`. store: where sessions are written down; durability: how much of
     them; event_retention: for how long their events. models: what drives threads, opened and closed by whoever made
-    them; model: the name of the one that is meant when neither a turn nor its thread names one. environments: the
-    directories of this machine that threads may work in, by id; see `Mount`.
     them; model: the name of the one that is meant when neither a turn nor its thread names one. telemetry: an
-    `OpenTelemetry` of `cloister.telemetry`.
+    `OpenTelemetry` of `cloister.telemetry`. environments: the directories of this machine that threads may work in, by
+    id; see `Mount`. complete: let programs ask a model; see `CompleteOptions`.
     """
 
     def __init__(
@@ -111,14 +112,16 @@ class Cloister(Approving, Stored, Conversing, Recovering):
         model: str | None = None,
         environments: Mapping[str, object] | None = None,
         telemetry: Telemetry | None = None,
+        complete: CompleteOptions | None = None,
     ) -> None:
-        self._tools = ToolRegistry(tools)
+        self._models, self._model = given.check_models(models, model, telemetry)
+        journals: list[Journal] = []
+        self._tools = ToolRegistry([*tools, *inside_tools(complete, self._models, self._model, journals)])
         self._clock = clock or SystemClock()
         policy, added = Policy(overrides=approvals, deny=deny), parse_plugins(plugins)
         self._granting = Granting(self._tools, policy, parse_overlays(sources), added, self._clock)
         self._hooks = Hooks.parse(hooks)
         self.telemetry = given.check_telemetry(telemetry)
-        self._models, self._model = given.check_models(models, model, telemetry)
         self._secrets = MemorySecrets.parse(secrets or {})
         self._limits = given.check_limits(limits) or SessionLimits()
         self._type_check = given.parse_type_check(type_check)
@@ -146,6 +149,7 @@ class Cloister(Approving, Stored, Conversing, Recovering):
         self._wiring = Wiring(self._clock, self._ids, self._desk, journal, emit, heard, telemetry=telemetry)
         # For sessions whose calls are not written down.
         self._light_wiring = given.without_journal(self._wiring)
+        journals += (self._wiring.journal, self._light_wiring.journal)
         self._journaled = Durability.CALL if self._ledger is not None else Durability.NONE
         self._keys = Keys(Purpose.SNAPSHOT, snapshot_key)
         self._vault = Vault(Keys(Purpose.SECRET, secret_key))
@@ -356,24 +360,6 @@ class Cloister(Approving, Stored, Conversing, Recovering):
             self._recovery.forget(session_id)
             return await self._ledger.destroy(session_id) or session is not None
         return session is not None
-
-    @staticmethod
-    async def run_once(
-        code: str,
-        *,
-        language: str | Language = Language.PYTHON,
-        tools: Iterable[object] = (),
-        inputs: Mapping[str, Any] | None = None,
-        limits: SessionLimits | None = None,
-        type_check: str | TypeCheck = TypeCheck.WARN,
-        require_confinement: bool = False,
-    ) -> RunResult:
-        """Run one program in a runtime of its own."""
-        async with Cloister(
-            tools=tools, limits=limits, type_check=type_check, require_confinement=require_confinement
-        ) as cloister:
-            session = await cloister.open_session(language=language)
-            return await session.run(code, inputs=inputs)
 
     # -- inside ----------------------------------------------------------------------------------------------
 

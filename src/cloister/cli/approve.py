@@ -16,10 +16,10 @@ from typing import Any, Literal, TextIO, cast
 from cloister.cli.terminal import flat, safe
 from cloister.core.approval import Answer, Approval, Approver, Decision
 
-Mode = Literal["ask", "allow", "deny"]
+Mode = Literal["ask", "allow", "deny", "later"]
 Quiet = Callable[[], AbstractContextManager[object]]
 
-NOBODY = "there is no terminal to ask at; `--approve allow` would allow it"
+NOBODY = "there is no terminal to ask at; `--approve allow` would allow it, `later` would leave the question open"
 REFUSED = "the command was given `--approve deny`"
 
 _WORDS = {
@@ -49,13 +49,16 @@ def approver(mode: Mode, quiet: Quiet) -> Approver:
         return _always(Answer(Decision.ALLOW))
     if mode == "deny":
         return _always(Answer(Decision.DENY, REFUSED))
+    if mode == "later":
+        # The question stays open, in the store.
+        return _always(None)
     if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
         return _always(Answer(Decision.DENY, NOBODY))
     return Prompt(sys.stdin.fileno(), sys.stderr, quiet).ask
 
 
-def _always(answer: Answer) -> Approver:
-    async def answers(_approval: Approval) -> Answer:
+def _always(answer: Answer | None) -> Approver:
+    async def answers(_approval: Approval) -> Answer | None:
         return answer
 
     return answers

@@ -24,6 +24,14 @@ EXIT_OF: dict[RunStatus, int] = {
     RunStatus.INTERRUPTED: INTERRUPTED,
 }
 
+# Of `cloister threads send`: how the turn ended.
+EXIT_OF_TURN: dict[str, int] = {
+    "completed": OK,
+    "failed": FAILED,
+    "cancelled": FAILED,
+    "interrupted": INTERRUPTED,
+}
+
 # Shown by `--help`; kept next to the table so that they change together.
 HELP = """\
 Exit codes:

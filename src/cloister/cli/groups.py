@@ -295,6 +295,92 @@ _CONFIG = Group(
 A flag comes before a variable of the environment, that before the project's file (--config, CLOISTER_CONFIG, or
 ./cloister.toml), that before the user's (~/.config/cloister/cloister.toml), that before the default.""",
 )
+_SERVED = "Exit codes: 0 it is done, 1 the server refused it or cannot be reached, 2 the command is wrong."
+_THREADS = Group(
+    "The threads of a server: conversations with models that write programs.",
+    {
+        "list": Command(
+            "remote.threads:list_",
+            "Show the threads of the server, the newest first.",
+            ("threads list", "threads list --search refund --json"),
+            _SERVED,
+        ),
+        "show": Command(
+            "remote.threads:show_",
+            "Show one thread: what was said and done in it, and what it waits for.",
+            ("threads show thr_01M7R1G5Y5EAR2RF91RSZBHS1Y",),
+            _SERVED,
+        ),
+        "new": Command(
+            "remote.threads:new",
+            "Begin a thread, and print its id.",
+            ("threads new --title Refunds", "threads new --model openai:NAME --language typescript --label team=a"),
+            _SERVED,
+        ),
+        "send": Command(
+            "remote.threads:send",
+            "Say something in a thread, and show the turn until it ends.\n\n"
+            "The words of the model go to stdout, its programs and calls to stderr. A call that needs approval is "
+            "asked about at the terminal; where there is none the turn is left waiting, which `cloister threads "
+            "answer` ends. Ctrl-C leaves the turn as it is.",
+            (
+                'threads send thr_01M7R1G5Y5EAR2RF91RSZBHS1Y "refund order A7"',
+                "threads send thr_01M7R1G5Y5EAR2RF91RSZBHS1Y - --approve deny --json < question.txt",
+            ),
+            "Exit codes: 0 the turn is completed (or begun, with --no-wait), 1 it failed or the server refused it, "
+            "2 the command is wrong, 5 it waits for an approval, 130 it was interrupted, or we were.",
+        ),
+        "answer": Command(
+            "remote.threads:answer",
+            "Answer a question that a call has raised.",
+            ("threads answer apr_01M7R1G5Y5EAR2RF91RSZBHS1Y allow", 'threads answer apr_… deny -m "not today"'),
+            "Exit codes: 0 the answer counts, 1 somebody or time was first, or the server refused it, 2 the command is "
+            "wrong.",
+        ),
+        "steer": Command(
+            "remote.threads:steer",
+            "Say something in the middle of a turn; prints whether it is queued or delivered.",
+            ('threads steer thr_01M7R1G5Y5EAR2RF91RSZBHS1Y "in euros, please"',),
+            "Exit codes: 0 it was taken, 1 the turn ended first or the server refused it, 2 the command is wrong, or "
+            "no turn goes on.",
+        ),
+        "interrupt": Command(
+            "remote.threads:interrupt",
+            "End the turn that goes on. What its programs have stored stays.",
+            ("threads interrupt thr_01M7R1G5Y5EAR2RF91RSZBHS1Y",),
+            "Exit codes: 0 it has ended, 1 the server refused it, 2 the command is wrong, or no turn goes on.",
+        ),
+        "fork": Command(
+            "remote.threads:fork",
+            "Copy a thread up to the end of a turn, with its session as it was then, and print the id of the copy.",
+            ("threads fork thr_01M7R1G5Y5EAR2RF91RSZBHS1Y",),
+            _SERVED,
+        ),
+        "compact": Command(
+            "remote.threads:compact",
+            "Have the model told a summary in place of what was said. The log keeps all of it.",
+            ("threads compact thr_01M7R1G5Y5EAR2RF91RSZBHS1Y --keep-last 4",),
+            _SERVED,
+        ),
+        "archive": Command(
+            "remote.threads:archive",
+            "Put a thread away, or take it out again.",
+            ("threads archive thr_01M7R1G5Y5EAR2RF91RSZBHS1Y", "threads archive thr_… --undo"),
+            _SERVED,
+        ),
+        "events": Command(
+            "remote.threads:events",
+            "Show the events of a thread, each once and in order whatever becomes of the connection.\n\n"
+            "With --json each is an object on a line of its own.",
+            ("threads events thr_01M7R1G5Y5EAR2RF91RSZBHS1Y", "threads events thr_… --since 120 -f --json"),
+            "Exit codes: 0 they are shown, 1 the server refused it or is gone, 2 the command is wrong, 130 Ctrl-C.",
+        ),
+    },
+    ("threads list", 'threads send thr_01M7R1G5Y5EAR2RF91RSZBHS1Y "what is new?"', "threads new --title Refunds"),
+    """\
+The server is that of --url or of CLOISTER_URL; `cloister serve` starts one. Needs the extra: pip install
+'cloister[client]'.""",
+)
 GROUPS: Mapping[str, Group] = {
     "session": _SESSION,
     "tools": _TOOLS,
@@ -304,6 +390,7 @@ GROUPS: Mapping[str, Group] = {
     "files": _FILES,
     "mcp": _MCP,
     "models": _MODELS,
+    "threads": _THREADS,
     "config": _CONFIG,
 }
 

@@ -26,6 +26,8 @@ Examples:
   cloister keys list
   cloister session list
   cloister approvals list
+  cloister chat
+  cloister threads list
   cloister config show
   cloister doctor
   cloister demo
@@ -78,6 +80,23 @@ Examples:
   cloister serve --host 10.0.0.5 --tokens tokens.toml
 
 Exit codes: 0 it was stopped, 1 it could not be started, 2 the command or its configuration is wrong."""
+_CHAT = """\
+Talk to a model that writes programs, at a server.
+
+A line is a turn. While one goes on its words, programs and calls are shown as they come, calls that need approval are
+asked about, and what you type is said in its middle. Ctrl-C ends the turn, a second one leaves it to the server; Ctrl-D
+leaves. When standard input is no terminal, each line of it is a turn. The server is that of --url or CLOISTER_URL."""
+_CHAT_EPILOGUE = """\
+Commands: /steer /interrupt /approve /threads /open /new /title /model /fork /compact /help /quit
+
+Examples:
+  cloister chat
+  cloister chat --new --title Refunds --model anthropic:NAME
+  cloister chat thr_01M7R1G5Y5EAR2RF91RSZBHS1Y
+  echo "what does tea cost?" | cloister chat --new
+
+Exit codes: 0 at the end; 1 the server cannot be reached or, without a terminal, the last turn failed; 2 the command is
+wrong or, without a terminal, a /command was; 5 without a terminal, a turn waits for an approval; 130 interrupted."""
 _VALIDATE = """\
 Check a program without running it.
 
@@ -96,7 +115,7 @@ Starts a worker of each language, puts each layer of the operating system on one
 what is in the store."""
 _DEMO = """\
 A short tour: calls at once, an error caught before any effect, a program that sleeps in the middle of a call, one
-that waits for a person, and cells that go on while nobody looks.
+that waits for a person, cells that go on while nobody looks, and a model at a server that is killed meanwhile.
 
 Needs no key and no network, and leaves nothing behind."""
 _DOCTOR_EPILOGUE = """\
@@ -344,6 +363,7 @@ def _app(wanted: str | None) -> "App":
     )
     app.command("cloister.cli.repl.loop:repl", name="repl", help=_REPL, help_epilogue=_REPL_EPILOGUE)
     app.command("cloister.cli.serve:serve", name="serve", help=_SERVE, help_epilogue=_SERVE_EPILOGUE)
+    app.command("cloister.cli.remote.chat:chat", name="chat", help=_CHAT, help_epilogue=_CHAT_EPILOGUE)
     app.command(
         "cloister.cli.validate:validate",
         name="validate",

@@ -157,6 +157,12 @@ def _table(program: tuple[str, ...], env: dict[str, str], header: dict[str, str]
         if arguments or env:
             raise UsageError("a URL has no arguments and no environment", "leave them out, or name a program")
         return {"url": first, **({"headers": header} if header else {})}
+    if first.startswith("-"):
+        # Other clients have options there, and what was written down would fail only when it is started.
+        raise UsageError(
+            f"{first!r} is no option of cloister mcp add, and no program",
+            "cloister mcp add docs https://example.com/mcp names a URL; a program comes after --",
+        )
     if header:
         raise UsageError("headers go with a URL", "give --env to a program")
     made: dict[str, Any] = {"command": first}

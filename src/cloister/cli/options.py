@@ -224,7 +224,9 @@ class CallOptions(GuardOptions):
         Mode,
         Parameter(
             help="What becomes of a call that needs approval: you are asked at the terminal, or all get the same "
-            "answer. Where there is no terminal to ask at, it is denied. `repl` asks nobody: it waits for :approve."
+            "answer. Where there is no terminal to ask at, it is denied. `later` leaves the question open in a "
+            "session: the program sleeps, and goes on once somebody has answered with `cloister approvals`. `repl` "
+            "asks nobody: it waits for :approve."
         ),
     ] = "ask"
     show: Annotated[

@@ -8,7 +8,7 @@ from cloister.cli.approve import approver
 from cloister.cli.calls import are_shown, listener
 from cloister.cli.diagnostics import findings, render
 from cloister.cli.exits import EXIT_OF
-from cloister.cli.failures import complain, log_to
+from cloister.cli.failures import UsageError, complain, log_to
 from cloister.cli.images import image_lines
 from cloister.cli.interrupt import Interrupted, run_interruptibly
 from cloister.cli.job import Job, read_job
@@ -24,7 +24,7 @@ from cloister.cli.options import (
     ProgramOptions,
 )
 from cloister.cli.terminal import ProgramOutput, one_json_object, styled
-from cloister.core.approval import Approver
+from cloister.core.approval import Approval, Approver
 from cloister.core.codes import Code as ErrorCode
 from cloister.core.codes import RunStatus
 from cloister.core.diagnostic import ErrorObject
@@ -46,8 +46,10 @@ def run(
 ) -> int:
     """Run a program and print its value."""
     if not as_json:
+        _check_kept(calls, keep)
         return _for_people(read_job(file, execute, options, calls), calls, keep)
     with one_json_object() as write:
+        _check_kept(calls, keep)
         result, code = _for_machines(read_job(file, execute, options, calls), calls, keep)
         write(to_json(result))
     return code
@@ -69,7 +71,7 @@ def _for_people(job: Job, calls: CallOptions, keep: KeepOptions) -> int:
     for finding in findings(result):
         output.report(styled(render(finding, job.source)))
     for question in result.approvals:
-        complain(f"`{question.capability}` needs approval and nobody answered, so the program did not go on")
+        complain(*_unanswered(question, keep))
     return EXIT_OF[result.status]
 
 
@@ -100,6 +102,21 @@ def _for_machines(job: Job, calls: CallOptions, keep: KeepOptions) -> tuple[RunR
             error=ErrorObject(ErrorCode.INTERRUPTED, f"the program was {stopped}"),
         )
         return result, stopped.exit_code
+
+
+def _unanswered(question: Approval, keep: KeepOptions) -> tuple[str, str | None]:
+    """What is said of a question that nobody has answered, and what can be done about it."""
+    if not keep.is_kept:
+        return f"`{question.capability}` needs approval and nobody answered, so the program did not go on", None
+    return (
+        f"`{question.capability}` needs approval, and the program sleeps until somebody has answered",
+        f"cloister approvals allow {question.id}; it goes on with the next run --session {question.session_id}",
+    )
+
+
+def _check_kept(calls: CallOptions, keep: KeepOptions) -> None:
+    if calls.approve == "later" and not keep.is_kept:
+        raise UsageError("--approve later leaves questions in a session, and none is named", "name one: --session NAME")
 
 
 async def _run(

@@ -74,6 +74,8 @@ class Link:
             "timeout": httpx2.Timeout(self.timeout),
             # What proxies the environment names lead away from this machine.
             "trust_env": not self.is_local,
+            # Reading the authorities takes longer than most requests, and without TLS they are asked nothing.
+            "verify": self.url.startswith("https:"),
         }
 
     def sending(self, ask: Ask[Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The record of one call: what was asked, how it went, never the values themselves."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -26,3 +27,5 @@ class ExternalCallRecord:
     request_digest: str
     response_digest: str | None = None
     error: ErrorObject | None = None
+    # What it has used up, by the tool's own count, if it said so: tokens of a model, for example.
+    usage: Mapping[str, int] | None = None

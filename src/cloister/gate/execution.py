@@ -190,7 +190,7 @@ class Execution:
         error: ErrorObject | None,
         response_digest: str | None,
     ) -> bool:
-        settled = Settled(passage.key, status, self._clock.now_ms(), value, error, response_digest)
+        settled = Settled(passage.key, status, self._clock.now_ms(), value, error, response_digest, passage.usage)
         try:
             await self._journal.settle(settled)
         # Containment: a program must not see what is not written down.
@@ -245,6 +245,7 @@ class Execution:
             idempotency_key=passage.key,
             deadline=time.monotonic() + tool.limits.timeout_ms / 1000,
             notes=passage.notes,
+            account=passage.account,
         )
         if not self.heard:
             return context

@@ -261,7 +261,7 @@ class Gate:
 
     def _replayed(self, call: Call, caller: Caller, entry: Entry, settled: Settled) -> Outcome:
         passage = Passage(call, entry.intent.call_id, caller, tool=find(self._registry, call.name, caller.offered))
-        passage.request_digest = entry.intent.request_digest
+        passage.request_digest, passage.usage = entry.intent.request_digest, settled.usage
         record = passage.record(settled.status, response_digest=settled.response_digest, error=settled.error)
         if settled.error is not None:
             return Outcome(Raised(call.number, settled.error), record, on_record=True)

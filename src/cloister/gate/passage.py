@@ -56,6 +56,11 @@ class Passage:
     bound: Bound | None = None
     request_digest: str = ""
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
+    # What the tool said that it has used up.
+    usage: Mapping[str, int] | None = None
+
+    def account(self, usage: Mapping[str, int]) -> None:
+        self.usage = usage
 
     @property
     def name(self) -> str:
@@ -81,6 +86,7 @@ class Passage:
             request_digest=self.request_digest or digest_json([self.call.name]),
             response_digest=response_digest,
             error=error,
+            usage=self.usage,
         )
 
 

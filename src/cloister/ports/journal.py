@@ -18,6 +18,7 @@ What a caller must do: arguments hold handles, never the values of secrets; resu
 here; and whatever becomes of a call, cancellation included, its intent gets a settlement while the process lives.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -68,6 +69,7 @@ class Settled:
     value: Json = None
     error: ErrorObject | None = None
     response_digest: str | None = None
+    usage: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

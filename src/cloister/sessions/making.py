@@ -225,6 +225,7 @@ def _records(entries: Iterable[Entry]) -> dict[int, ExternalCallRecord]:
             request_digest=intent.request_digest,
             response_digest=settled.response_digest,
             error=settled.error,
+            usage=settled.usage,
         )
         for intent, settled in ((entry.intent, entry.settled) for entry in entries)
         if settled is not None

@@ -84,13 +84,14 @@ def dumps_settled(settled: Settled) -> str:
             settled.value,
             _error_parts(settled.error),
             settled.response_digest,
+            *([dict(settled.usage)] if settled.usage is not None else []),
         ]
     )
 
 
 def loads_settled(text: str) -> Settled:
-    key, status, at_ms, value, error, digest = loads(text)
-    return Settled(key, CallStatus(status), at_ms, value, _error(error), digest)
+    key, status, at_ms, value, error, digest, *usage = loads(text)
+    return Settled(key, CallStatus(status), at_ms, value, _error(error), digest, *usage)
 
 
 def _error_parts(error: ErrorObject | None) -> list[Any] | None:

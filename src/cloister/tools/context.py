@@ -25,6 +25,7 @@ class CallContext:
     # What hooks noted about the call.
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
     report: Callable[[str, float | None], None] = field(default=lambda _message, _fraction: None, repr=False)
+    account: Callable[[Mapping[str, int]], None] = field(default=lambda _usage: None, repr=False)
     _stop: threading.Event = field(default_factory=threading.Event, repr=False)
 
     @property
@@ -40,6 +41,12 @@ class CallContext:
     def progress(self, message: str, fraction: float | None = None) -> None:
         """Tell whoever watches how far this is; `fraction` is between 0 and 1."""
         self.report(message, fraction)
+
+    def used(self, **counts: int) -> None:
+        """Say what the call has used up, for its record: `used(input_tokens=12)`. The last word counts."""
+        if any(type(count) is not int or count < 0 for count in counts.values()):
+            raise ValueError("what a call has used is told in whole numbers that are not negative")
+        self.account(counts)
 
     def cancel(self) -> None:
         """For the gate: from now on `cancelled` is true."""

@@ -42,6 +42,24 @@ def test_answer_is_found_by_whoever_goes_on_with_the_session(typed: Typist) -> N
     assert typed("approvals list --state allowed --json").json["approvals"][0]["id"] == asked
 
 
+def test_run_leaves_a_question_and_the_next_one_goes_on_with_the_program(typed: Typist) -> None:
+    words = "run --session s --tools bank --approve later"
+    asked = typed(words, "-e", "paid = await refund('A7', 250)\npaid")
+    [question] = typed("approvals list --json").json["approvals"]
+    assert (asked.code, asked.out) == (5, "")
+    assert f"cloister approvals allow {question['id']}" in asked.err
+    assert typed("approvals allow", question["id"]).code == 0
+    assert typed.paid == []
+    again = typed(words, "-e", "paid")
+    assert (again.code, again.out) == (0, '"paid 250"\n')
+    assert typed.paid == ["A7 250"]
+
+
+def test_question_that_nothing_would_keep_is_not_left(typed: Typist) -> None:
+    refused = typed("run --tools bank --approve later", "-e", "1")
+    assert (refused.code, "name one: --session NAME" in refused.err) == (2, True)
+
+
 def test_denied_program_is_told_why(typed: Typist) -> None:
     asked = leave_a_question(typed)
     assert typed("approvals deny", asked, "--message", "not today").code == 0

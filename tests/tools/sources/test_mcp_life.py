@@ -47,9 +47,9 @@ async def test_an_answer_over_its_bound_is_refused() -> None:
 
 
 async def test_a_call_without_an_answer_ends_by_name_and_is_cancelled_at_the_server() -> None:
-    async with McpSource(server(HANG, call_timeout_ms=400)) as source:
+    async with McpSource(server(HANG, call_timeout_ms=1500)) as source:
         failed = await failure_of(source, "odd.go")
-        assert failed.message == "MCP server 'odd' did not answer within 400 ms"
+        assert failed.message == "MCP server 'odd' did not answer within 1500 ms"
         assert "not known" in (failed.hint or "")
         assert await source.call("odd.seen", {}, about()) == "True"
 

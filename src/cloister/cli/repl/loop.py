@@ -50,7 +50,7 @@ class Repl:
         log_to(self._output.log)
         # Questions wait for `:approve`, unless the command has answered all of them.
         self._approver: Approver | None = None
-        if calls.approve != "ask":
+        if calls.approve not in ("ask", "later"):
             self._approver = approver(calls.approve, self._output.held)
         self._book = CallBook()
         self._beside = listener(self._output.aside) if are_shown(calls.show) else None

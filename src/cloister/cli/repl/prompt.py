@@ -34,7 +34,7 @@ class PromptReader:
     def __init__(self, screen: TextIO, language: Language, words: Words) -> None:
         self._prompt: PromptSession[str] = PromptSession(
             multiline=True,
-            history=_history(),
+            history=history("repl_history"),
             completer=_Words(words),
             # Like a shell: no menu to draw, and so nothing to ask the terminal about.
             complete_style=CompleteStyle.READLINE_LIKE,
@@ -44,7 +44,7 @@ class PromptReader:
             prompt_continuation=lambda width, _line, _wraps: "... ".rjust(width),
             enable_suspend=True,
             interrupt_exception=Cleared,
-            output=_output(screen),
+            output=output_on(screen),
         )
 
     async def read(self, session_id: str) -> str | None:
@@ -62,7 +62,7 @@ class PromptReader:
         return True
 
 
-def _output(screen: TextIO) -> Vt100_Output | None:
+def output_on(screen: TextIO) -> Vt100_Output | None:
     # None: for a terminal that can do nothing there is a prompt that asks nothing of it.
     output = None if is_dumb_terminal() else create_output(screen)
     if not isinstance(output, Vt100_Output):
@@ -122,8 +122,9 @@ class _Words(Completer):
 # -- history ---------------------------------------------------------------------------------------------------
 
 
-def _history() -> History:
-    path = data_directory() / "repl_history"
+def history(name: str) -> History:
+    """What was typed before, in a file of that name."""
+    path = data_directory() / name
     try:
         _make_private(path)
     except OSError as error:

@@ -119,7 +119,11 @@ async def _fields(lab: StoreLab) -> None:
         file("/a", size_bytes=2**40),
         attachment(b"x", media_type="text/plain; charset=utf-8"),
         Entry(intent(1, arguments=None)),
-        Entry(intent(2, idempotent=False), settlement(2, value=None, response_digest="d" * 64), attempts=3),
+        Entry(
+            intent(2, idempotent=False),
+            settlement(2, value=None, response_digest="d" * 64, usage={"input_tokens": 3}),
+            attempts=3,
+        ),
         Entry(intent(3), settlement(3, status=CallStatus.ERROR, value=None, error=error)),
         Entry(intent(4), settlement(4, status=CallStatus.DENIED, error=ErrorObject("NO", "no", None, Span(1, 2)))),
         event(5, kind="", at_ms=0),
