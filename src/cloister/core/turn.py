@@ -143,6 +143,8 @@ class Turn:
     switch_provider: bool = False
     accepts_finish: bool = False
     usage: TurnUsage = field(default_factory=TurnUsage)
+    # The cell for whose news it began by itself: then it has no input of its own.
+    woken_by: str | None = None
     # Why it failed, or was interrupted.
     error: ErrorObject | None = None
     # With a value that a program gave to `finish`; `answer` is that value.

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from cloister.core.cell import Content
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.dynamic import DynamicToolCallResult, DynamicToolSpec, check_specs
 from cloister.core.errors import (
-    CellNotFound,
     CloisterError,
     InvalidInput,
     LeaseLost,
@@ -25,22 +25,27 @@ from cloister.core.errors import (
     StoreUnavailable,
     TurnNotFound,
 )
-from cloister.core.item import ContextCompaction, Item, ItemKind, UserMessage
+from cloister.core.item import Item, ItemKind, UserMessage
 from cloister.core.strand import Strand
-from cloister.core.thread import Thread, parse_patch
+from cloister.core.thread import Thread, Wake, parse_patch
 from cloister.core.turn import LOCAL, Status, SteerParams, SteerReceipt, Turn, TurnParams, TurnUsage
 from cloister.core.wire import keep_json, to_json
 from cloister.ports.clock import Clock
+from cloister.ports.rows import Write
 from cloister.ports.store import Store
 from cloister.ports.telemetry import IN_TURN
 from cloister.sessions.session import Session
+from cloister.threads.background import Background
 from cloister.threads.client_tools import ClientTools, check_schemas
+from cloister.threads.compacting import Place, compact
 from cloister.threads.driver import Choice, Driver, ModelDriver, TurnEnd
+from cloister.threads.finishing import NAME as FINISH
 from cloister.threads.inputs import Line
 from cloister.threads.open_turn import BudgetSpent, OpenTurn
 from cloister.threads.pen import Pen
 from cloister.threads.rows import first_item_of, item_of, turn_of
 from cloister.threads.state import Machine, Move
+from cloister.threads.stopping import stop_cells
 from cloister.threads.streams import Streams
 
 log = logging.getLogger("cloister.threads")
@@ -74,7 +79,9 @@ class Book:
         on_idle: Callable[["Book"], None],
         flush: Callable[[], Awaitable[None]],
         strand_of: Callable[[str, str], Strand | None],
+        background: Background,
     ) -> None:
+        self._background = background
         self._strand_of = strand_of
         self._flush = flush
         self.thread = thread
@@ -92,6 +99,8 @@ class Book:
         self._closing = False
         # One operation key makes one turn, and one id of a client's one input, although the store is asked in between.
         self._one_at_a_time = asyncio.Lock()
+        # A model is asked for one summary at a time.
+        self._compacting = asyncio.Lock()
 
     @property
     def is_idle(self) -> bool:
@@ -106,6 +115,7 @@ class Book:
                 turn = turn_of(row)
                 self._live[turn.id] = _Live(turn, row.doc["digest"], Machine(turn.status))
         await self._line.load()
+        await self._background.watch_again(self._store, self.session, self.thread.id)
 
     def resume(self) -> None:
         """Go on with what another process has left in the middle."""
@@ -148,14 +158,9 @@ class Book:
             if len(self._live) >= MAX_TURNS:
                 raise QueueFull(f"thread {self.thread.id!r} has {MAX_TURNS} turns that have not ended")
             await self._base(environment_id)
-            turn = Turn(
-                self.pen.new_id("trn_"),
-                self.thread.id,
-                self._last_number + 1,
-                Status.QUEUED,
-                self.pen.now(),
+            turn = self._new_turn(
                 params.input,
-                model=params.model or self.thread.model if choice is None else choice.model,
+                params.model or self.thread.model if choice is None else choice.model,
                 environment_id=environment_id,
                 dynamic_tools=params.dynamic_tools,
                 operation_key=params.operation_key,
@@ -163,26 +168,48 @@ class Book:
                 switch_provider=params.switch_provider,
                 accepts_finish=params.accepts_finish,
             )
-            live = _Live(turn, digest, Machine())
-            at_once = not self._live
-            self._live[turn.id] = live
-            try:
-                if at_once:
-                    await self._offer(turn)
-                    await self._write_start(live)
-                else:
-                    await self.pen.write(*self.pen.turn("turn.queued", turn, digest))
-            except BaseException:
-                del self._live[turn.id]
-                self._tools.withdraw(turn.id)
-                raise
-            self._last_number = turn.number
+            return await self._accept(turn, digest), False
+
+    def _new_turn(self, said: Content, model: str | None, **more: Any) -> Turn:
+        made, now = self.pen.new_id("trn_"), self.pen.now()
+        return Turn(made, self.thread.id, self._last_number + 1, Status.QUEUED, now, said, model=model, **more)
+
+    async def _accept(self, turn: Turn, digest: str) -> Turn:
+        live = _Live(turn, digest, Machine())
+        at_once = not self._live
+        self._live[turn.id] = live
+        try:
             if at_once:
-                self._start_work(live, resumed=False)
+                await self._offer(turn)
+                await self._write_start(live)
             else:
-                # The one before it may have ended meanwhile.
-                self._start_next()
-            return live.turn, False
+                await self.pen.write(*self.pen.turn("turn.queued", turn, digest))
+        except BaseException:
+            del self._live[turn.id]
+            self._tools.withdraw(turn.id)
+            raise
+        self._last_number = turn.number
+        if at_once:
+            self._start_work(live, resumed=False)
+        else:
+            # The one before it may have ended meanwhile.
+            self._start_next()
+        return live.turn
+
+    async def wake(self) -> None:
+        """Begin a turn by itself, if the thread is to be woken, none is in progress, and a cell has something to tell
+        that no turn was begun for."""
+        async with self._one_at_a_time:
+            if self._closing or self._live or self.thread.wake is not Wake.TURN:
+                return
+            for row in self._line.notices():
+                key = f"wake:{row.id}"
+                if not await self._store.turns(thread_id=self.thread.id, operation_key=key, limit=1):
+                    cell_id = str(row.doc["cell_id"])
+                    choice = self._choice(None, switch_provider=False)
+                    turn = self._new_turn((), choice and choice.model, operation_key=key, woken_by=cell_id)
+                    await self._accept(turn, "")
+                    return
 
     def _choice(self, model: str | None, *, switch_provider: bool) -> Choice | None:
         """Which model is meant, where models drive. Raises what keeps the thread from being driven by it."""
@@ -201,16 +228,16 @@ class Book:
     async def _offer(self, turn: Turn) -> None:
         """Have the client's tools among those of the session before anything of the turn runs."""
         specs = self._specs(turn)
-        if not specs:
+        if not specs and not turn.accepts_finish:
             return
-        for spec in specs:
-            known = self.session.tools.get(spec.full_name)
+        for name in (*(spec.full_name for spec in specs), *((FINISH,) if turn.accepts_finish else ())):
+            known = self.session.tools.get(name)
             if known is not None and getattr(known, "source", None) is not self._tools:
                 raise InvalidInput(
-                    f"session {self.session.id!r} has a tool {spec.full_name!r} of its own",
+                    f"session {self.session.id!r} has a tool {name!r} of its own",
                     hint="give the client's tool another name, or a namespace",
                 )
-        self._tools.offer(turn.id, specs)
+        self._tools.offer(turn.id, specs, may_finish=turn.accepts_finish)
         await self.session.refresh(self._tools.name)
 
     def _environment(self, environment_id: str | None) -> str:
@@ -246,8 +273,11 @@ class Book:
             UserMessage(turn.input),
             now,
         )
-        changed = self.pen.thread("thread.updated", thread) if thread is not self.thread else ()
-        await self.pen.write(*self.pen.turn("turn.started", turn, live.digest), *self.pen.item(said), *changed)
+        writes: list[Write] = [*self.pen.turn("turn.started", turn, live.digest)]
+        # One that has woken by itself was told nothing yet.
+        writes += self.pen.item(said) if turn.input else ()
+        writes += self.pen.thread("thread.updated", thread) if thread is not self.thread else ()
+        await self.pen.write(*writes)
         live.turn, self.thread = turn, thread
 
     def _start_next(self) -> None:
@@ -260,6 +290,8 @@ class Book:
                 return
         if not self._live:
             self._on_idle(self)
+            if self.thread.wake is Wake.TURN and self._line.notices():
+                self._background.soon(self.wake(), self.thread.id)
 
     async def _begin_queued(self, live: _Live) -> None:
         try:
@@ -312,6 +344,7 @@ class Book:
             self._streams,
             self._line,
             self._flush,
+            self._background,
             resumed=resumed,
             # What it had begun in may be gone by its own doing.
             base=await self._base(turn.environment_id, must_exist=not resumed),
@@ -394,7 +427,7 @@ class Book:
             try:
                 await self._tools.turn_ended(live.turn.id)
                 if move is not Move.COMPLETE:
-                    await self._stop_cells(live.turn.id)
+                    await stop_cells(self.session, self._store, live.turn.id, self._strand_of)
                 # What its cells have told comes before its end.
                 await self._flush()
                 await self._write_end(live, end)
@@ -411,22 +444,6 @@ class Book:
             live.over.set_result(live.turn)
         live.work = None
         self._start_next()
-
-    async def _stop_cells(self, turn_id: str) -> None:
-        # Those of programs are known here before they are written down, calls that wait for a person by their rows.
-        mine = [one.id for one in await self.session.cells() if self._is_of(one.id, turn_id)]
-        rows = await self._store.cells(self.session.id, live=True)
-        mine += [row.id for row in rows if row.turn_id == turn_id and row.id not in mine]
-        for cell_id in mine:
-            try:
-                await self.session.terminate(cell_id)
-            except (CellNotFound, InvalidInput):
-                # It ended, and somebody has read so.
-                continue
-
-    def _is_of(self, cell_id: str, turn_id: str) -> bool:
-        strand = self._strand_of(self.session.id, cell_id)
-        return strand is not None and strand.turn_id == turn_id
 
     async def _write_end(self, live: _Live, end: TurnEnd) -> None:
         answers = await self._store.answers(live.turn.id)
@@ -468,22 +485,11 @@ class Book:
             self.thread = changed
         return self.thread
 
-    async def compact(self, summary: str, through_item_id: str) -> Item:
-        """From now on a model is told `summary` in place of what was said up to that item. The log stays whole."""
-        rows = await self._store.items(self.thread.id)
-        through = next((row for row in rows if row.id == through_item_id), None)
-        if through is None:
-            raise InvalidInput(f"thread {self.thread.id!r} has no item {through_item_id!r}")
-        now = self.pen.now()
-        item = Item(
-            self.pen.new_id("itm_"),
-            self.thread.id,
-            rows[-1].turn_id,
-            ItemKind.CONTEXT_COMPACTION,
-            Status.COMPLETED,
-            now,
-            ContextCompaction(summary, through_item_id),
-            now,
-        )
-        await self.pen.write(*self.pen.item(item))
-        return item
+    async def compact(
+        self, summary: str | None = None, through_item_id: str | None = None, keep_last: int | None = None
+    ) -> Item:
+        """From now on a model is told a summary in place of what was said. The log stays whole."""
+        async with self._compacting:
+            driver = None if summary is not None else self._driver_of(self.thread)
+            place = Place(self.thread, self.pen, self._store, list(self._live))
+            return await compact(place, driver, summary, through_item_id, keep_last)

@@ -24,6 +24,8 @@ from cloister.core.wire import to_json
 from cloister.ports.clock import Clock
 from cloister.ports.rows import Put, ToolCallRow
 from cloister.ports.source import Manifest, SourceCall, SourceFailed
+from cloister.threads.finishing import NAME as FINISH
+from cloister.threads.finishing import Finishing
 from cloister.threads.pen import Pen
 from cloister.threads.rows import params_of
 from cloister.tools.contract import Contract
@@ -66,6 +68,7 @@ class ClientTools:
         self._leaving = leaving
         self._timeout_ms = timeout_ms
         self._specs: dict[str, tuple[DynamicToolSpec, ...]] = {}
+        self.finishing = Finishing(session_id, strand_of, pen_of)
         self._revision = 0
         self._listeners: set[Callable[[], None]] = set()
         self._by_key: dict[str, _Asked] = {}
@@ -77,9 +80,14 @@ class ClientTools:
     def revision(self) -> str:
         return str(self._revision)
 
-    def offer(self, turn_id: str, specs: tuple[DynamicToolSpec, ...]) -> None:
-        """The turn has these from now on. Raises `InvalidInput` if another turn has one of that name that differs."""
+    def offer(self, turn_id: str, specs: tuple[DynamicToolSpec, ...], *, may_finish: bool = False) -> None:
+        """The turn has these from now on, and may be finished by a program. Raises `InvalidInput` if another turn has
+        one of that name that differs."""
         known = self._offered()
+        if any(spec.full_name == FINISH for spec in (*specs, *known.values())) and (may_finish or self.finishing):
+            raise InvalidInput(
+                f"a turn that accepts `{FINISH}` cannot have a client's tool of that name", hint="rename the tool"
+            )
         for spec in specs:
             if known.get(spec.full_name, spec) != spec:
                 raise InvalidInput(
@@ -88,10 +96,14 @@ class ClientTools:
                 )
         if specs:
             self._specs[turn_id] = specs
+        if may_finish:
+            self.finishing.offer(turn_id)
+        if specs or may_finish:
             self._changed()
 
     def withdraw(self, turn_id: str) -> None:
-        if self._specs.pop(turn_id, None) is not None:
+        was_offered = self.finishing.withdraw(turn_id)
+        if self._specs.pop(turn_id, None) is not None or was_offered:
             self._changed()
 
     def _offered(self) -> dict[str, DynamicToolSpec]:
@@ -111,12 +123,14 @@ class ClientTools:
                 asked.timer.cancel()
 
     async def manifests(self) -> Sequence[Manifest]:
-        return [
+        return self.finishing.manifests() + [
             Manifest(spec.name, spec.namespace, spec.description, _names(spec), spec.defer_loading)
             for _, spec in sorted(self._offered().items())
         ]
 
     async def contract(self, full_name: str) -> Capability:
+        if full_name == FINISH and self.finishing:
+            return self.finishing.contract()
         spec = self._offered().get(full_name)
         if spec is None:
             raise SourceFailed(f"no turn under way has a tool {full_name!r}", gone=True)
@@ -142,6 +156,8 @@ class ClientTools:
     # -- asked -------------------------------------------------------------------------------------------------------
 
     async def call(self, full_name: str, arguments: Json, about: SourceCall) -> Json:
+        if full_name == FINISH and self.finishing:
+            return await self.finishing.call(arguments, about)
         asked = self._by_key.get(about.idempotency_key) or await self._ask(full_name, arguments, about)
         try:
             await asyncio.shield(asked.over)

@@ -8,14 +8,18 @@ What a driver may rely on, and what it must keep to:
   host. It is cancelled when the turn is interrupted or the host goes, and need not write anything down then.
 - It holds nothing of a turn between two calls of `run`, and one driver serves many turns at once.
 
-One that has models (`ModelDriver`) is asked which is meant before a turn is taken.
+One that has models (`ModelDriver`) is asked which is meant before a turn is taken, and can summarise a conversation.
 """
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
 from cloister.core.diagnostic import ErrorObject
+from cloister.core.item import Item
 from cloister.core.thread import Thread
+from cloister.core.turn import TurnUsage
 from cloister.threads.open_turn import OpenTurn
 
 
@@ -40,8 +44,24 @@ class Choice:
     provider: str
 
 
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a model made of a conversation. `answer` is what is journalled of it."""
+
+    text: str
+    request_digest: str
+    answer: Mapping[str, Any]
+    usage: TurnUsage
+
+
 @runtime_checkable
 class ModelDriver(Driver, Protocol):
     def choose(self, thread: Thread, model: str | None, *, switch_provider: bool) -> Choice:
         """Raises what keeps the thread from being driven by that model."""
+        ...
+
+    async def summarise(
+        self, choice: Choice, items: Sequence[Item], answered: int, now: Callable[[], datetime]
+    ) -> Summary:
+        """A summary of these items, by that model, which has answered so often in their thread before."""
         ...

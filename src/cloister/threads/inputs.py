@@ -39,6 +39,10 @@ class Line:
         """Whether something waits that was said for that turn."""
         return any(row.turn_id == turn_id for row in self._waiting)
 
+    def notices(self) -> list[InputRow]:
+        """What cells have to tell, and nobody has been told."""
+        return [row for row in self._waiting if row.doc["kind"] == "notification" and row.doc.get("cell_id")]
+
     def take(self, is_wanted: Callable[[InputRow], bool]) -> list[InputRow]:
         """Those that are wanted, which leave the line."""
         taken = [row for row in self._waiting if is_wanted(row)]

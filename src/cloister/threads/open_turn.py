@@ -25,9 +25,11 @@ from cloister.core.wire import from_json, keep_json, to_json
 from cloister.ports.rows import AnswerRow, CellRow, InputRow, Put, Write
 from cloister.ports.store import Store
 from cloister.sessions.session import Session
+from cloister.threads.background import Background
+from cloister.threads.finishing import finished_by
 from cloister.threads.inputs import Line
 from cloister.threads.pen import Pen
-from cloister.threads.rows import first_item_of, item_of
+from cloister.threads.rows import all_items, first_item_of, item_of
 from cloister.threads.streams import Streams
 
 # A delta waits for so long for more of it, and is never larger.
@@ -77,6 +79,7 @@ class OpenTurn:
         streams: Streams,
         line: Line,
         flush_events: Callable[[], Awaitable[None]],
+        background: Background,
         *,
         resumed: bool,
         base: str | None = None,
@@ -95,6 +98,7 @@ class OpenTurn:
         self._streams = streams
         self._line = line
         self._flush_events = flush_events
+        self._background = background
         self._items: dict[str, Item] = {}
         self._answers: list[SettledAnswer] = []
         self._deltas: dict[str, list[str]] = {}
@@ -142,6 +146,13 @@ class OpenTurn:
     async def answers_of(self, turn_id: str) -> Sequence[SettledAnswer]:
         """Of any turn of the thread."""
         return self.answers if turn_id == self.turn.id else await settled_answers(self._store, turn_id)
+
+    async def finished(self) -> ToolCall | None:
+        """The call that has ended this turn, if there was one: see `finishing`."""
+        if not self.turn.accepts_finish:
+            return None
+        items = await all_items(self._store, self.thread.id, after=first_item_of(self.turn.id))
+        return next((one.detail for one in items if one.turn_id == self.turn.id and finished_by(one)), None)
 
     def now(self) -> datetime:
         return self._pen.now()
@@ -276,6 +287,14 @@ class OpenTurn:
         """Start a cell for an item that was kept; its events are the thread's. See `Session.exec`."""
         return await self.session.exec(code, strand=self._strand(item), cwd=self.base, **terms)
 
+    def goes_on(self, cell_id: str) -> None:
+        """The model was told that this cell goes on: the thread hears when it ends, or asks."""
+        self._background.watch(self.session, cell_id, self.thread.id)
+
+    def tends(self, cell_id: str) -> None:
+        """This cell is waited for: what there is to hear of it is heard here, until `goes_on`."""
+        self._background.leave(self.session.id, cell_id)
+
     async def cell_of(self, item: Item) -> str | None:
         """The cell that was started for an item and whose end nobody has read, if there is one: after a crash, the one
         to wait for."""
@@ -323,17 +342,6 @@ class OpenTurn:
 
     def _strand(self, item: Item) -> Strand:
         return Strand(self.thread.id, self.turn.id, item.id)
-
-
-async def all_items(store: Store, thread_id: str, after: str | None = None) -> list[Item]:
-    """Those of a thread after that id, page by page."""
-    found: list[Item] = []
-    while page := await store.items(thread_id, after=after, limit=_PAGE):
-        found += [item_of(row) for row in page]
-        if len(page) < _PAGE:
-            break
-        after = page[-1].id
-    return found
 
 
 async def settled_answers(store: Store, turn_id: str) -> list[SettledAnswer]:

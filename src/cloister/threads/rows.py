@@ -1,6 +1,7 @@
 """Threads, turns and items as rows of a store, and back."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +11,8 @@ from cloister.core.item import Item, item_from_json, item_to_json
 from cloister.core.thread import Thread, ThreadDetail
 from cloister.core.turn import Turn
 from cloister.core.wire import keep_json, to_json
-from cloister.ports.rows import Conversation, ItemRow, ThreadRow, TurnRow, label_mark
+from cloister.ports.rows import AnswerRow, Conversation, ItemRow, ThreadRow, TurnRow, label_mark
+from cloister.ports.store import Store
 from cloister.sessions.questions import question_of
 
 
@@ -78,8 +80,31 @@ def item_row(item: Item, session_id: str) -> ItemRow:
     )
 
 
+def answer_copy(row: AnswerRow, turn_id: str, thread: Thread, item_ids: Mapping[str, str]) -> AnswerRow:
+    """What a model answered, in another thread: which items it led to is said there under `items`."""
+    answer: dict[str, Any] = row.doc["answer"]
+    if isinstance(answer.get("items"), list):
+        answer = {**answer, "items": [item_ids.get(one, one) for one in answer["items"]]}
+    doc = {**row.doc, "answer": answer}
+    return replace(row, turn_id=turn_id, session_id=thread.session_id, thread_id=thread.id, doc=doc)
+
+
 def item_of(row: ItemRow) -> Item:
     return item_from_json(row.doc)
+
+
+_PAGE = 5_000
+
+
+async def all_items(store: Store, thread_id: str, after: str | None = None) -> list[Item]:
+    """Those of a thread after that id, page by page."""
+    found: list[Item] = []
+    while page := await store.items(thread_id, after=after, limit=_PAGE):
+        found += [item_of(row) for row in page]
+        if len(page) < _PAGE:
+            break
+        after = page[-1].id
+    return found
 
 
 def params_of(doc: Mapping[str, Any]) -> DynamicToolCallParams:

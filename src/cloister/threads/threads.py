@@ -21,22 +21,24 @@ from cloister.core.errors import (
     TurnNotFound,
 )
 from cloister.core.ids import IdSource
-from cloister.core.item import ContextCompaction, Item
+from cloister.core.item import Item
 from cloister.core.language import Language
 from cloister.core.thread import DriverKind, ForkedFrom, Thread, ThreadDetail, ThreadParams
 from cloister.core.turn import SteerParams, SteerReceipt, Turn, TurnEnvironmentParams, TurnParams
 from cloister.ports.clock import Clock
-from cloister.ports.rows import CellRow, ThreadQuery, ThreadRow, Write
+from cloister.ports.rows import CellRow, ThreadQuery, ThreadRow
 from cloister.sessions.events import Events
 from cloister.sessions.ledger import Ledger
 from cloister.sessions.session import Session
+from cloister.threads.background import Background
 from cloister.threads.begun import Begun, ThreadList
 from cloister.threads.book import Book
 from cloister.threads.client_tools import ClientTools, check_schemas
 from cloister.threads.driver import Driver, ModelDriver
 from cloister.threads.environments import add_environments, check_driven
+from cloister.threads.forking import turn_of_fork, write_fork
 from cloister.threads.pen import Pen
-from cloister.threads.rows import detail_of, fold, item_of, marks, thread_of, turn_of
+from cloister.threads.rows import all_items, detail_of, first_item_of, fold, item_of, marks, thread_of, turn_of
 from cloister.threads.streams import Stream, Streams, replay
 
 log = logging.getLogger("cloister.threads")
@@ -75,6 +77,7 @@ class Threads:
         # Sessions that were opened here, the one that was needed longest ago first.
         self._own: dict[str, None] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._background = Background(self._heard)
         self._is_open = False
         self._left = False
 
@@ -101,6 +104,10 @@ class Threads:
         wanted: dict[str, list[str]] = {}
         for row in await self._store.turns(live=True):
             wanted.setdefault(row.thread_id, []).append(row.id)
+        for cell in await self._store.cells(live=True):
+            if cell.thread_id is not None and self._ledger.ink.holds(cell.session_id):
+                # It may go on in the background: its thread hears of it.
+                wanted.setdefault(cell.thread_id, [])
         for thread_id, turns in wanted.items():
             book = self._books.get(thread_id)
             if book is None:
@@ -121,6 +128,7 @@ class Threads:
 
     async def close(self) -> None:
         self._left = True
+        await self._background.close()
         for book in list(self._books.values()):
             await book.close()
         for task in list(self._closing):
@@ -218,24 +226,28 @@ class Threads:
         """Change its `title`, `labels`, `metadata`, `archived`, `model` or `system_prompt`."""
         return await (await self._book_for(thread_id, tenant)).patch(patch)
 
-    async def compact(self, thread_id: str, summary: str, through_item_id: str, *, tenant: str | None = None) -> Item:
-        """Have models told `summary` in place of what was said up to that item, from their next request on."""
-        return await (await self._book_for(thread_id, tenant)).compact(summary, through_item_id)
+    async def compact(
+        self,
+        thread_id: str,
+        summary: str | None = None,
+        through_item_id: str | None = None,
+        *,
+        keep_last: int | None = None,
+        tenant: str | None = None,
+    ) -> Item:
+        """Have models told a summary in place of what was said up to that item, or before the last `keep_last` turns (1
+        unless given), from their next request on. Without a `summary` the thread's model makes one."""
+        return await (await self._book_for(thread_id, tenant)).compact(summary, through_item_id, keep_last)
 
     async def fork(self, thread_id: str, turn_id: str | None = None, *, tenant: str | None = None) -> Thread:
         """A new thread with what was said up to the end of that turn, or of the last that has ended, and with a session
         as it was then: its variables, stored values and files."""
         detail = await self.get(thread_id, tenant=tenant)
-        ended = [turn for turn in detail.turns if turn.status.is_final]
-        until = ended[-1] if turn_id is None and ended else next((t for t in ended if t.id == turn_id), None)
-        if turn_id is not None and until is None:
-            if any(turn.id == turn_id for turn in detail.turns):
-                raise InvalidInput(f"turn {turn_id!r} has not ended", hint="fork at one that has, or interrupt it")
-            raise TurnNotFound(f"thread {thread_id!r} has no turn {turn_id!r}")
+        until = turn_of_fork(detail, turn_id)
         book = await self._book(thread_id)
         session = await self._fork_session(book.session, detail.thread, until)
-        now = book.pen.now()
-        source = detail.thread
+        self._own[session.id] = None
+        source, now = detail.thread, book.pen.now()
         thread = replace(
             source,
             id=self._ids.new("thr_"),
@@ -244,33 +256,7 @@ class Threads:
             updated_at=now,
             forked_from=ForkedFrom(source.id, until.id if until is not None else None),
         )
-        self._own[session.id] = None
-        pen = self._pen(session.id, thread.id)
-        writes: list[Write] = [*pen.thread("thread.forked", thread)]
-        new_ids: dict[str, str] = {}
-        for turn in ended if until is not None else ():
-            if until is None or turn.number > until.number:
-                continue
-            copy = replace(turn, id=self._ids.new("trn_"), thread_id=thread.id, operation_key=None)
-            new_ids[turn.id] = copy.id
-            writes += pen.turn("turn.completed", copy, "")
-        for item in detail.items:
-            if item.turn_id in new_ids:
-                new_ids[item.id] = self._ids.new("itm_")
-                detail_of_item = item.detail
-                if isinstance(detail_of_item, ContextCompaction):
-                    through = new_ids.get(detail_of_item.through_item_id, "")
-                    detail_of_item = replace(detail_of_item, through_item_id=through)
-                writes += pen.item(
-                    replace(
-                        item,
-                        id=new_ids[item.id],
-                        thread_id=thread.id,
-                        turn_id=new_ids[item.turn_id],
-                        detail=detail_of_item,
-                    )
-                )
-        await pen.write(*writes)
+        await write_fork(self._store, self._pen(session.id, thread.id), thread, detail, until)
         self._rest(session.id)
         return thread
 
@@ -280,10 +266,8 @@ class Threads:
         at = _last_cell(cells, until)
         if until is None or at is None:
             # Nothing had run by then: it begins as every session here.
-            made = await self._host.open_for_thread(session_id, thread.tenant, None, session.language)
-        else:
-            made = await session.fork(at=at, session_id=session_id)
-        return made
+            return await self._host.open_for_thread(session_id, thread.tenant, None, session.language)
+        return await session.fork(at=at, session_id=session_id)
 
     # -- turns ---------------------------------------------------------------------------------------------------
 
@@ -387,7 +371,11 @@ class Threads:
                 owner = await self._store.thread(turn.thread_id)
                 said = turn_of(turn)
                 if owner is not None:
-                    tools.offer(turn.id, (*thread_of(owner).dynamic_tools, *said.dynamic_tools))
+                    specs = (*thread_of(owner).dynamic_tools, *said.dynamic_tools)
+                    tools.offer(turn.id, specs, may_finish=said.accepts_finish)
+                if owner is not None and said.accepts_finish:
+                    for item in await all_items(self._store, owner.id, after=first_item_of(turn.id)):
+                        tools.finishing.take_up(item)
         going_on = {turn.id for turn in live}
         for call in await self._store.tool_calls(session_id=thread.session_id):
             if call.turn_id not in going_on:
@@ -408,6 +396,7 @@ class Threads:
             self._idle,
             self._events.flush,
             self._events.strand,
+            self._background,
         )
         await book.load()
         self._books[thread_id] = book
@@ -428,6 +417,17 @@ class Threads:
                 await session.remove_source(ClientTools.name)
             await session.add_source(tools)
         return session
+
+    async def _heard(self, thread_id: str, said: str, client_id: str, cell_id: str) -> None:
+        """A cell that went on has something to tell."""
+        if self._left:
+            return
+        try:
+            book = await self._book(thread_id)
+            await book.notify(said, client_id, cell_id=cell_id)
+            await book.wake()
+        except CloisterError as error:
+            log.warning("thread %s was not told of cell %s: %s", thread_id, cell_id, error)
 
     def _client_tools(self, session_id: str) -> ClientTools:
         tools = self._tools.get(session_id)

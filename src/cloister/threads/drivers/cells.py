@@ -37,6 +37,8 @@ async def run_cell(turn: OpenTurn, item: Item) -> None:
         await turn.end(item, Status.FAILED, replace(detail, content=refused(detail.error), outcome="refused"))
         return
     seen, content = await _to_the_end(turn, await _begun(turn, item))
+    if isinstance(seen, Yielded):
+        turn.goes_on(seen.cell_id)
     error = seen.error if isinstance(seen, (Failed, Interrupted)) else None
     told = replace(detail, cell_id=seen.cell_id, content=content, error=error, outcome=seen.status)
     await turn.end(item, Status.FAILED if error is not None else Status.COMPLETED, told)
@@ -48,6 +50,8 @@ async def wait_for_cell(turn: OpenTurn, item: Item) -> None:
     assert isinstance(detail, ToolCall)
     given: dict[str, Any] = dict(detail.arguments)
     cell_id = given.pop("cell_id")
+    if isinstance(cell_id, str):
+        turn.tends(cell_id)
     try:
         seen, content = await _to_the_end(turn, await _looked_at(turn, cell_id, given))
     except (CellNotFound, CellBusy, InvalidInput) as wrong:
@@ -55,6 +59,10 @@ async def wait_for_cell(turn: OpenTurn, item: Item) -> None:
         told = replace(detail, success=False, content=refused(error), error=error)
         await turn.end(item, Status.FAILED, told)
         return
+    finally:
+        if isinstance(cell_id, str):
+            # It may go on, and the turn be interrupted. Of one that has been read there is nothing to hear.
+            turn.goes_on(cell_id)
     # The call went well, also where it tells of a program that did not.
     await turn.end(item, detail=replace(detail, cell_id=seen.cell_id, success=True, content=content))
 
@@ -111,7 +119,3 @@ def _read(past: PastEnd) -> Observation:
             return Interrupted(**common, error=result.error or _LOST)
         case _:
             return Failed(**common, error=result.error or _LOST)
-
-
-def goes_on(seen: Observation) -> bool:
-    return isinstance(seen, Yielded)

@@ -4,10 +4,15 @@ The turn says, or its thread, or the host. A thread remembers whose model it tal
 name, unless the turn says to switch. What a thread remembers changes with a turn that begins, never before.
 """
 
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
 from cloister.core.errors import ProviderMismatch, ProviderUnconfigured
+from cloister.core.item import Item
 from cloister.core.thread import Thread
 from cloister.ports.model import Model, Models
-from cloister.threads.driver import Choice
+from cloister.threads.driver import Choice, Summary
+from cloister.threads.drivers.summary import summarise
 
 
 class Choosing:
@@ -33,6 +38,11 @@ class Choosing:
                 hint="say switch_provider to go over to the other, or name a model of the one that the thread talks to",
             )
         return Choice(name, provider)
+
+    async def summarise(
+        self, choice: Choice, items: Sequence[Item], answered: int, now: Callable[[], datetime]
+    ) -> Summary:
+        return await summarise(self.model(choice.model), items, answered, now)
 
     def model(self, name: str) -> Model:
         return self._models.get(name)

@@ -23,13 +23,15 @@ from cloister.threads.open_turn import OpenTurn
 class CodeDriver(Choosing):
     """`cloister.threads.drive("code", CodeDriver(models, "scripted:demo.yaml"))`"""
 
-    def __init__(self, models: Models, model: str | None = None) -> None:
+    def __init__(self, models: Models, model: str | None = None, *, may_compact: bool = True) -> None:
+        """`may_compact`: a conversation that is longer than its model takes is summarised, once in a turn."""
         super().__init__(models, model)
+        self._may_compact = may_compact
 
     async def run(self, turn: OpenTurn) -> TurnEnd:
         choice = self.choose(turn.thread, turn.turn.model, switch_provider=turn.turn.switch_provider)
         model = self.model(choice.model)
-        return await Talk(turn, model, CodeWork(turn, model)).run()
+        return await Talk(turn, model, CodeWork(turn, model), may_compact=self._may_compact).run()
 
 
 class CodeWork:
@@ -57,6 +59,8 @@ class CodeWork:
                 await run_cell(self._turn, item)
             else:
                 await self._call(item)
+            if await self._turn.finished() is not None:
+                return
 
     async def _call(self, item: Item) -> None:
         turn, detail = self._turn, item.detail

@@ -48,9 +48,3 @@ def said_of(settled: SettledAnswer) -> Said | None:
     answer = answer_from_doc(doc[_MARK])
     items = cast("list[str]", doc.get("items", []))
     return Said(settled.number, answer, Transport(doc.get("transport", Transport.FUNCTIONS)), tuple(items))
-
-
-def with_items(doc: Mapping[str, Any], ids: Mapping[str, str]) -> dict[str, Any]:
-    """The same answer in another thread, where its items have other ids."""
-    items = cast("list[str]", doc.get("items", []))
-    return {**doc, "items": [ids.get(one, one) for one in items]}

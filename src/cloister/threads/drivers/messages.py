@@ -6,7 +6,7 @@ the same items give the same messages, so a request that is made again after a c
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from cloister.core.content import text_of
@@ -34,6 +34,7 @@ from cloister.core.message import (
 from cloister.core.message import UserMessage as UserSaid
 from cloister.core.turn import Status
 from cloister.ports.model import ModelCapabilities
+from cloister.threads.compacting import was_asked
 from cloister.threads.drivers.journal import Said, Transport
 from cloister.threads.open_turn import compacted
 
@@ -49,7 +50,8 @@ _NOTHING = "[failed] the turn ended before this did"
 @dataclass(frozen=True, slots=True)
 class Conversation:
     messages: tuple[Message, ...]
-    # Those of its answers that are not among the messages.
+    # How often the model has answered in all, and how many of that are not among the messages.
+    answers: int = 0
     answers_before: int = 0
 
 
@@ -90,12 +92,10 @@ class _Telling:
                 told.add(id(said))
                 messages += self._exchange(said)
         # Summaries that were made outside of a turn are answers of the model too.
-        summaries = sum(
-            isinstance(one.detail, ContextCompaction) and "asked" in one.detail.extra for one in self._items
-        )
+        summaries = sum(map(was_asked, self._items))
         given = sum(isinstance(message, AssistantMessage) for message in messages)
         total = sum(map(len, self._answers.values())) + summaries
-        return Conversation(tuple(messages), max(total - given, 0))
+        return Conversation(tuple(messages), total, max(total - given, 0))
 
     def _of_others(self, item: Item) -> Iterable[Message]:
         match item.detail:
@@ -147,8 +147,3 @@ def _content(item: Item) -> tuple[ContentPart, ...]:
 
 def _seen(content: tuple[ContentPart, ...], *, can: bool) -> tuple[ContentPart, ...]:
     return content if can else tuple(_UNSEEN if isinstance(part, InputImage) else part for part in content)
-
-
-def asked_beside(told: Conversation, text: str) -> Conversation:
-    """The same, with a question of the host's own behind it."""
-    return replace(told, messages=(*told.messages, user_text(text)))

@@ -29,15 +29,17 @@ _FOUND = "found"
 class NativeDriver(Choosing):
     """`cloister.threads.drive("native", NativeDriver(models, "scripted:demo.yaml"))`"""
 
-    def __init__(self, models: Models, model: str | None = None) -> None:
+    def __init__(self, models: Models, model: str | None = None, *, may_compact: bool = True) -> None:
+        """`may_compact`: a conversation that is longer than its model takes is summarised, once in a turn."""
         super().__init__(models, model)
+        self._may_compact = may_compact
 
     async def run(self, turn: OpenTurn) -> TurnEnd:
         choice = self.choose(turn.thread, turn.turn.model, switch_provider=turn.turn.switch_provider)
         model = self.model(choice.model)
         if not model.capabilities.tools:
             raise InvalidInput(f"{model.name} takes no tools", hint="drive the thread by 'code': it needs none")
-        return await Talk(turn, model, NativeWork(turn)).run()
+        return await Talk(turn, model, NativeWork(turn), may_compact=self._may_compact).run()
 
 
 class NativeWork:

@@ -10,14 +10,18 @@ from typing import Protocol
 
 from cloister.core.answer import Answer, FinishReason
 from cloister.core.diagnostic import ErrorObject
+from cloister.core.errors import ContextExceeded
 from cloister.core.item import ContextCompaction, Detail, Item, Notification, UserMessage
 from cloister.core.offer import OfferedTool
+from cloister.core.turn import Status
 from cloister.ports.model import Asked, Model
+from cloister.threads.compacting import through_before
 from cloister.threads.driver import TurnEnd
 from cloister.threads.drivers.hearing import forget_half_said, hear
 from cloister.threads.drivers.journal import Said, Transport, said_of
 from cloister.threads.drivers.messages import Conversation, conversation
-from cloister.threads.open_turn import BudgetSpent, OpenTurn
+from cloister.threads.drivers.summary import summarise
+from cloister.threads.open_turn import BudgetSpent, OpenTurn, compacted
 
 # An answer with nothing to do that is not all there is: the turn has no answer.
 _ENDS = {
@@ -56,7 +60,9 @@ class Work(Protocol):
 
 
 class Talk:
-    def __init__(self, turn: OpenTurn, model: Model, work: Work) -> None:
+    def __init__(self, turn: OpenTurn, model: Model, work: Work, *, may_compact: bool = True) -> None:
+        """`may_compact`: have what was said before this turn summarised when the model cannot take all of it."""
+        self._may_compact = may_compact
         self._turn = turn
         self._model = model
         self._work = work
@@ -72,6 +78,10 @@ class Talk:
             if last is not None:
                 if todo := [item for item in self._items(last) if not item.status.is_final]:
                     await self._work.do(todo)
+                # Also when it was done before a crash.
+                if (finish := await turn.finished()) is not None:
+                    await self._give_up(last)
+                    return TurnEnd(finished=True, answer=finish.arguments["value"])
                 if not self._goes_on(last):
                     return TurnEnd(_ENDS.get(last.answer.finish))
             try:
@@ -109,13 +119,40 @@ class Talk:
             item.id > newest and isinstance(item.detail, (UserMessage, Notification)) for item in self._turn.items
         )
 
+    async def _give_up(self, last: Said) -> None:
+        """What was not begun when the turn was finished is not done."""
+        for item in self._items(last):
+            if not item.status.is_final:
+                await self._turn.end(item, Status.CANCELLED)
+
     # -- asked -------------------------------------------------------------------------------------------------------
 
     async def _ask(self) -> None:
         told = await self._conversation()
         offer = await self._work.offer()
         asked = Asked(told.messages, offer.instructions, offer.tools, answers_before=told.answers_before)
-        await hear(self._turn, self._model, asked, self._work.transport, self._work.read)
+        try:
+            await hear(self._turn, self._model, asked, self._work.transport, self._work.read)
+        except ContextExceeded:
+            if not self._may_compact or not await self._make_room():
+                raise
+
+    async def _make_room(self) -> bool:
+        """Have what was said before this turn summarised, once. Whether there was anything."""
+        turn = self._turn
+        if any(said.transport is Transport.SUMMARY for one in turn.answers if (said := said_of(one)) is not None):
+            return False
+        items = await turn.all_items()
+        through = through_before(items, list({item.turn_id for item in items} - {turn.turn.id}))
+        if through is None:
+            return False
+        turn.check_budget()
+        shown = [item for item in compacted(items) if item.id <= through or isinstance(item.detail, ContextCompaction)]
+        made = await summarise(self._model, shown, (await self._conversation()).answers, turn.now)
+        detail = ContextCompaction(made.text, through, {"model": self._model.name})
+        item = turn.item(detail, Status.COMPLETED)
+        await turn.settle(made.request_digest, {**made.answer, "items": [item.id]}, made.usage, [item])
+        return True
 
     async def _conversation(self) -> Conversation:
         turn = self._turn
