@@ -3,7 +3,7 @@
 What is listed in `__all__` is the public API; everything else may change without notice.
 """
 
-from cloister.app import Cloister, LanguageRuntime, RecoveredCell, RecoveryReport, SpawnOptions, run_sync
+from cloister.app import Cloister, LanguageRuntime, RecoveredCell, RecoveryReport, run_sync
 from cloister.core.approval import Answer, Approval, ApprovalState, Decided, Decision
 from cloister.core.call import CallStatus, ExternalCallRecord
 from cloister.core.capability import ApprovalPolicy, Capability, SideEffect
@@ -68,6 +68,7 @@ from cloister.core.event import Event, EventRetention
 from cloister.core.file import FileEntry, FileInfo, FileLimits, FileMatch, InitialFile, Mount
 from cloister.core.held import AttachmentInfo, SecretInfo
 from cloister.core.history import PastCall, PastCell, PastSnapshot
+from cloister.core.inside import CompleteOptions, SpawnOptions
 from cloister.core.item import Item
 from cloister.core.language import Language
 from cloister.core.limits import CapabilityLimits, SessionLimits
@@ -87,7 +88,7 @@ from cloister.sessions.catalog import SourceInfo
 from cloister.sessions.overlay import Overlay
 from cloister.sessions.plugins import Contribution, Notes, Plugin, PluginContext, PluginInfo, Web
 from cloister.sessions.prompt import Preamble, PromptPart
-from cloister.threads import CompleteOptions, Driver, OpenTurn, ThreadList, Threads, TurnEnd
+from cloister.threads import Driver, OpenTurn, ThreadList, Threads, TurnEnd
 from cloister.tools import CallContext, Tool, ToolError, ToolRegistry, tool
 from cloister.tools.sources import McpHttp, McpSource, McpStdio, OpenApi, OpenApiSource, read_mcp_servers
 

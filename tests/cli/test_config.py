@@ -9,6 +9,7 @@ import pytest
 from cloister.app.config import load_config
 from cloister.core.errors import InvalidConfig
 from cloister.core.file import Mount
+from cloister.core.inside import CompleteOptions, SpawnOptions
 from tests.cli.typing import Typist
 
 
@@ -45,6 +46,17 @@ def test_environment_of_the_configuration_is_a_directory_beside_it(typed: Typist
         typed.write("cloister.toml", f"[environments.repo]\n{wrong}\n")
         with pytest.raises(InvalidConfig, match=named):
             load_config(here=here).environments()
+
+
+def test_what_programs_may_do_is_off_until_it_is_switched_on(typed: Typist) -> None:
+    here = typed.write("cloister.toml", "[complete]\nmax_calls = 3\n").parent
+    assert (load_config(here=here).complete(), load_config(here=here).spawn()) == (None, None)
+    typed.write("cloister.toml", '[complete]\nenabled = true\nmodel = "m"\nmax_calls = 3\n[spawn]\nenabled = true\n')
+    assert load_config(here=here).complete() == CompleteOptions("m", max_calls=3)
+    assert load_config(here=here).spawn() == SpawnOptions()
+    typed.write("cloister.toml", "[spawn]\nmax_depth = 0\n")
+    with pytest.raises(InvalidConfig, match=r"spawn\.max_depth"):
+        load_config(here=here)
 
 
 def test_limits_and_tools_of_the_configuration_hold_until_a_flag_says_otherwise(typed: Typist) -> None:
@@ -159,7 +171,7 @@ def test_file_that_was_written_to_begin_with_changes_nothing(typed: Typist) -> N
     text = (typed.here / "cloister.toml").read_text()
     said = [line.removeprefix("# ") for line in text.splitlines() if re.match(r"# (\w+|\"[\w.]+\") = |# \[", line)]
     tables = [line for line in text.splitlines() if line.startswith("[")]
-    assert (len(said) > 20, len(tables)) == (True, 8)
+    assert (len(said) > 20, len(tables)) == (True, 10)
 
 
 def test_file_of_this_directory_that_others_can_write_is_refused_unless_it_is_named(typed: Typist) -> None:

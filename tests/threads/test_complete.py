@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cloister import Cloister, tool
+from cloister import Cloister, CompleteOptions, tool
 from cloister.core.answer import Answer, FinishReason, Piece
 from cloister.core.call import CallStatus
 from cloister.core.capability import SideEffect
@@ -17,7 +17,6 @@ from cloister.core.language import Language
 from cloister.core.message import AssistantMessage, InputText, OutputText, UserMessage
 from cloister.core.usage import Usage
 from cloister.ports.model import Asked, Model, ModelCapabilities
-from cloister.threads.complete import CompleteOptions
 from cloister.threads.models import ModelRegistry
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,6 @@ from cloister.app.oneshot import OneShot
 from cloister.app.recovering import Recovering
 from cloister.app.recovery import Recovery
 from cloister.app.runtime import LanguageRuntime
-from cloister.app.spawn import SpawnOptions
 from cloister.app.spawning import Spawning
 from cloister.app.stored import Stored
 from cloister.app.terms import Terms
@@ -32,6 +31,7 @@ from cloister.core.errors import CloisterError, SessionExists, SessionNotFound, 
 from cloister.core.event import EventRetention
 from cloister.core.file import FileLimits
 from cloister.core.ids import IdSource, check_session_id
+from cloister.core.inside import CompleteOptions, SpawnOptions
 from cloister.core.language import Language, parse_language
 from cloister.core.limits import SessionLimits
 from cloister.core.session import SessionMeta
@@ -58,7 +58,6 @@ from cloister.sessions.questions import QuestionBook
 from cloister.sessions.session import Session
 from cloister.sessions.vault import Vault
 from cloister.stores.memory import MemoryJournal
-from cloister.threads.complete import CompleteOptions
 from cloister.tools.registry import ToolRegistry
 
 

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from cloister.core.capability import SideEffect
@@ -17,6 +17,7 @@ from cloister.core.cell import Completed, Failed, Interrupted, Observation, Term
 from cloister.core.codes import Code
 from cloister.core.content import text_of
 from cloister.core.errors import CloisterError, InvalidInput
+from cloister.core.inside import SpawnOptions
 from cloister.core.limits import CapabilityLimits, SessionLimits
 from cloister.core.value import Json
 from cloister.core.wire import to_json
@@ -71,23 +72,6 @@ _OUTPUT: dict[str, Any] = {
     },
     "required": ["status", "result", "error", "stdout"],
 }
-
-
-@dataclass(frozen=True, slots=True)
-class SpawnOptions:
-    """Let programs start others: children of children up to `max_depth`, and `max_children` by each cell. A cell waits
-    `timeout_ms` for one, people who are asked included; then the child is ended."""
-
-    max_depth: int = 1
-    max_children: int = 4
-    timeout_ms: int = 7 * 24 * 3_600_000
-
-    def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
-            most = 8 if one.name == "max_depth" else 1 << 40
-            if type(value) is not int or not 1 <= value <= most:
-                raise InvalidInput(f"{one.name} of spawn() is a whole number from 1 to {most}, not {value!r:.80}")
 
 
 @dataclass(frozen=True, slots=True)

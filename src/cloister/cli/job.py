@@ -27,6 +27,7 @@ from cloister.cli.source import Source, read_source
 from cloister.core.approval import Approver
 from cloister.core.cell import CellLimits
 from cloister.core.file import Mount
+from cloister.core.inside import CompleteOptions, SpawnOptions
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
 from cloister.ports.secrets import Secret
@@ -64,6 +65,8 @@ class Terms:
         telemetry: "Telemetry | None" = None,
         models: "Models | None" = None,
         model: str | None = None,
+        complete: CompleteOptions | None = None,
+        spawn: SpawnOptions | None = None,
     ) -> "Cloister":
         """A runtime of its own, to be entered."""
         from cloister.app import Cloister
@@ -92,6 +95,8 @@ class Terms:
             telemetry=telemetry,
             models=models,
             model=model,
+            complete=complete,
+            spawn=spawn,
         )
 
     def sources(self) -> list[object]:

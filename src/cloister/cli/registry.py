@@ -16,7 +16,10 @@ def registry_of(config: Config, model: str | None) -> "tuple[ModelRegistry | Non
     Raises what keeps the default from being asked."""
     item = config.items["threads.model"]
     default = model if model is not None else item.value
-    named = [*([default] if default is not None else []), *config.get("threads.models")]
+    asked = config.complete()
+    own = [asked.model] if asked is not None and asked.model is not None else []
+    wanted: list[str] = [*([default] if default is not None else []), *config.get("threads.models"), *own]
+    named = list(dict.fromkeys(wanted))
     configured = config.models()
     if not named and not configured:
         return None, None

@@ -189,6 +189,8 @@ def _service(
         telemetry=telemetry,
         models=models,
         model=model,
+        complete=config.complete(),
+        spawn=config.spawn(),
     )
     if options.model is not None and not cloister.is_kept:
         raise InvalidInput("threads are written down, and memory: keeps nothing", hint="leave --store or --model out")

@@ -5,7 +5,6 @@ May know sessions and everything below. Never an engine, a store or a web framew
 
 from cloister.threads.begun import Begun, ThreadList
 from cloister.threads.client_tools import ClientTools, check_input_schema
-from cloister.threads.complete import CompleteOptions
 from cloister.threads.driver import Driver, TurnEnd
 from cloister.threads.open_turn import BudgetSpent, OpenTurn, SettledAnswer, compacted
 from cloister.threads.projection import Projection
@@ -16,7 +15,6 @@ __all__ = [
     "Begun",
     "BudgetSpent",
     "ClientTools",
-    "CompleteOptions",
     "Driver",
     "OpenTurn",
     "Projection",

@@ -8,13 +8,13 @@ asked for again in silence. Knows no session; which of them may use it is for po
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from typing import Any, cast
 
 from cloister.core.answer import Answer, FinishReason
 from cloister.core.capability import SideEffect
 from cloister.core.codes import Code
 from cloister.core.errors import CloisterError, InvalidInput, ModelError
+from cloister.core.inside import CompleteOptions
 from cloister.core.limits import CapabilityLimits
 from cloister.core.message import user_text
 from cloister.core.value import Json
@@ -42,28 +42,6 @@ _INPUT: dict[str, Any] = {
     "required": ["prompt"],
     "additionalProperties": False,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class CompleteOptions:
-    """Let programs ask `model`, as a host's models know it; without a name its default model. A cell may ask
-    `max_calls` times, for answers of at most `max_output_tokens`, and waits `timeout_ms` for each; of a session,
-    `concurrency` go on at once."""
-
-    model: str | None = None
-    max_calls: int = 8
-    max_output_tokens: int = 1024
-    timeout_ms: int = 120_000
-    concurrency: int = 4
-
-    def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name == "model":
-                if value is not None and (not isinstance(value, str) or not value):
-                    raise InvalidInput(f"the model of complete() is a name, not {value!r:.80}")
-            elif type(value) is not int or not 1 <= value <= 1 << 40:
-                raise InvalidInput(f"{one.name} of complete() is a whole number of at least 1, not {value!r:.80}")
 
 
 def complete_tool(options: CompleteOptions, models: Models, model: str, journals: Sequence[Journal]) -> Tool:

@@ -13,6 +13,7 @@ from cloister.core.cell import CellLimits
 from cloister.core.errors import InvalidConfig
 from cloister.core.event import EventRetention
 from cloister.core.file import FileLimits, Mount
+from cloister.core.inside import CompleteOptions, SpawnOptions
 from cloister.core.limits import SessionLimits
 from cloister.core.serving import ServerLimits
 
@@ -130,6 +131,13 @@ class Config:
         from cloister.tools.sources import McpSource, OpenApiSource
 
         return [*(McpSource(server) for server in servers), *(OpenApiSource(api) for api in apis)]
+
+    def complete(self) -> CompleteOptions | None:
+        """None where programs may not."""
+        return self._made("complete", CompleteOptions) if self.get("complete.enabled") else None
+
+    def spawn(self) -> SpawnOptions | None:
+        return self._made("spawn", SpawnOptions) if self.get("spawn.enabled") else None
 
     def environments(self) -> dict[str, Mount]:
         """As `Cloister(environments=)` takes them. A relative path begins where the file is."""

@@ -12,6 +12,7 @@ from cloister.core.cell import CellLimits
 from cloister.core.errors import InvalidConfig, InvalidInput
 from cloister.core.event import EventRetention
 from cloister.core.file import FileLimits
+from cloister.core.inside import CompleteOptions, SpawnOptions
 from cloister.core.limits import SessionLimits
 from cloister.core.serving import ServerLimits
 
@@ -49,6 +50,11 @@ def _bounds(table: str, of: type[Any]) -> list[Key]:
 
         made.append(Key(f"{table}.{field.name}", "number", getattr(of(), field.name), check=check))
     return made
+
+
+def _allowed(table: str, of: type[Any]) -> list[Key]:
+    """Of what programs may do if `enabled` says so."""
+    return [Key(f"{table}.enabled", "switch", False), *(key for key in _bounds(table, of) if key.default is not None)]
 
 
 def _check_rule(rules: object) -> None:
@@ -97,6 +103,9 @@ KEYS: Mapping[str, Key] = {
         Key("server.hosts", "texts", ()),
         Key("server.origins", "texts", ()),
         *_bounds("server", ServerLimits),
+        *_allowed("complete", CompleteOptions),
+        Key("complete.model", "text"),
+        *_allowed("spawn", SpawnOptions),
         Key("threads.model", "text"),
         Key("threads.models", "texts", ()),
         Key("telemetry.enabled", "switch"),

@@ -89,6 +89,22 @@ TEMPLATE = """\
 # model = "anthropic:claude-sonnet-4-5"
 # models = ["openai:gpt-5-mini"]
 
+# Whether programs of `cloister serve` may ask a model, which is that of threads if none is named.
+[complete]
+# enabled = false
+# model = "openai:gpt-5-mini"
+# max_calls = 8
+# max_output_tokens = 1024
+# timeout_ms = 120000
+# concurrency = 4
+
+# Whether they may start sessions with some of their tools.
+[spawn]
+# enabled = false
+# max_depth = 1
+# max_children = 4
+# timeout_ms = 604800000
+
 # Policies that tighten those of the tools.
 [approvals]
 # "shop.refund" = "manual"
