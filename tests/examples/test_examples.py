@@ -90,6 +90,11 @@ PERMISSION_DENIED
 hello Ada, number 1
 hello Bob, number 2
 notes: [{'id': 1, 'text': 'Ada was here', 'tags': ['ada']}]""",
+    "24_programs_that_ask.py": """\
+moods: ['angry', 'pleased']
+the child failed: there is no tool `refund`
+complete ok 1
+spawn ok""",
 }
 FILES = sorted(path.name for path in EXAMPLES.glob("*.py"))
 
