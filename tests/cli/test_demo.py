@@ -81,6 +81,29 @@ def test_program_of_the_demo_outlives_its_killed_host_and_each_effect_happens_on
     assert len(set(opened)) == 1
 
 
+def test_turn_of_the_demo_outlives_its_killed_server_and_the_client_misses_nothing(told: Told) -> None:
+    found = re.search(
+        r"^  process (\d+): cloister serve, on a free port of this machine\n"
+        r"^     said to the model: Take the money for order A7, and give it back.\n"
+        r"^     the model says: I charge the order, and ask for the refund.\n"
+        r"(?:.*\n)*"
+        r'^  a person is asked: refund\(order_id="A7", cents=1250\)\n'
+        r"^     kill -9 \1; done so far: charge A7\n"
+        r"^  process (\d+): cloister serve, on the same store; the answer: allow\n"
+        r"^     the model says: Order A7 was charged, and the money is back.\n"
+        r"^  -> completed, after 2 requests to the model\n"
+        r"^     the client saw (\d+) events, each once, over (\d+) connections\n"
+        r"^     done in all, each once: charge A7, refund A7$",
+        told[0].stdout,
+        re.MULTILINE,
+    )
+    assert found is not None
+    killed, second, events, connections = map(int, found.groups())
+    assert killed != second
+    assert events > 10
+    assert connections > 1
+
+
 def test_demo_fits_a_pipe_of_80_columns(told: Told) -> None:
     assert "\x1b" not in told[0].stdout
     assert [line for line in told[0].stdout.splitlines() if len(line) > 80] == []

@@ -40,6 +40,27 @@ def test_a_host_killed_at_one_point_after_the_other_comes_to_the_same_end(
         killed, again = killed + trial.kills, again + 1
 
 
+# Points that those lives come to once, at their beginning, or that chance does not choose above.
+_SELDOM = (
+    *(f"{when}:{what}:1" for what in ("session", "claim") for when in ("before", "after")),
+    "committed:session:1",
+    "stall:session:1",
+    "before:asked:1",
+    "stall:asked:1",
+    "committed:asked:1",
+    "after:question:1",
+)
+
+
+def test_a_host_killed_at_points_that_are_seldom_come_to_goes_on(
+    nursery: Nursery, course: Callable[[str], Course], tmp_path: Path
+) -> None:
+    for number, point in enumerate(_SELDOM):
+        trial = Trial(nursery, "asking-python", tmp_path / f"{number}")
+        kill_at_points(trial, course("asking-python"), [point])
+        assert trial.kills == 1, f"{point} was not come to"
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("point", POINTS)

@@ -106,9 +106,11 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 def busy(place: Place) -> Iterator[Peer]:
     """A host whose two cells are in the middle of slow calls, that have had their effect."""
     peer = place.peer(CRASH_HOLD="until it is let go")
-    peer.until("effect", times=2)
-    yield peer
-    peer.close()
+    try:
+        peer.until("effect", times=2)
+        yield peer
+    finally:
+        peer.close()
 
 
 def test_a_session_is_not_opened_while_another_host_has_it(place: Place, busy: Peer) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 import socket
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import Generator
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +19,7 @@ from cloister.core.event import Event
 from cloister.core.serving import ServerLimits
 from cloister.server.feeds import envelope_frame, event_frame
 from tests.server.lab import OTHER, RUNNER, Running, running
+from tests.server.reading import count, events, frames
 
 _CELL = "await get_order(order_id='x')\nnotify('a\\r\\nid: 99\\nevent: forged\\ndata: {}\\n\\n\\u2028')"
 
@@ -31,38 +32,12 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running, None, 
         yield made
 
 
-async def _frames(client: httpx2.AsyncClient, session: str, **given: Any) -> AsyncGenerator[dict[str, str], None]:
-    async with client.stream("GET", f"/v1/sessions/{session}/events", **given) as answer:
-        assert answer.status_code == 200, await answer.aread()
-        assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
-        frame: dict[str, str] = {}
-        # Lines end as the protocol says, and not where Python thinks that they might.
-        rest = b""
-        async for part in answer.aiter_bytes():
-            *lines, rest = (rest + part).split(b"\n")
-            for line in lines:
-                if not line:
-                    if frame:
-                        yield frame
-                    frame = {}
-                else:
-                    name, _, value = line.decode().partition(": ")
-                    assert name not in frame or not name
-                    frame[name or "comment"] = value.strip(": ")
+async def _read(client: httpx2.AsyncClient, session: str, wanted: int, **given: Any) -> list[dict[str, Any]]:
+    return await events(client, _path(session), count(wanted), **given)
 
 
-async def _read(client: httpx2.AsyncClient, session: str, count: int, **given: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    async with asyncio.timeout(30), aclosing(_frames(client, session, **given)) as frames:
-        async for frame in frames:
-            if "data" not in frame:
-                continue
-            said = json.loads(frame["data"])
-            assert (frame["id"], frame["event"]) == (str(said["seq"]), said["event"])
-            found.append(said)
-            if len(found) == count:
-                break
-    return found
+def _path(session: str) -> str:
+    return f"/v1/sessions/{session}/events"
 
 
 @pytest.mark.anyio
@@ -137,8 +112,8 @@ async def test_a_stream_says_that_it_lives_and_why_it_ends(quick: Running) -> No
     async with quick.async_client(RUNNER) as client:
         await client.post("/v1/sessions", json={"id": "quiet"})
         kept: list[dict[str, str]] = []
-        async with asyncio.timeout(20), aclosing(_frames(client, "quiet")) as frames:
-            async for frame in frames:
+        async with asyncio.timeout(20), aclosing(frames(client, _path("quiet"))) as coming:
+            async for frame in coming:
                 kept.append(frame)
                 if len(kept) == 3:
                     assert (await client.delete("/v1/sessions/quiet")).json() == {"deleted": True}
@@ -150,8 +125,8 @@ async def test_a_stream_says_that_it_lives_and_why_it_ends(quick: Running) -> No
         refused = await client.get("/v1/sessions/light/events?since_seq=0")
         assert (refused.status_code, refused.json()["code"]) == (422, "INVALID_INPUT")
         found: list[dict[str, Any]] = []
-        async with asyncio.timeout(20), aclosing(_frames(client, "light")) as frames:
-            async for frame in frames:
+        async with asyncio.timeout(20), aclosing(frames(client, _path("light"))) as coming:
+            async for frame in coming:
                 if frame.get("comment") == "open":
                     await client.post("/v1/sessions/light/run", json={"code": "1"})
                 elif "data" in frame:

@@ -87,8 +87,9 @@ class Stored:
         """What is written down of one cell, also after somebody has read its end."""
         return await self._ledger.store.cell(cell_id) if self._ledger is not None else None
 
-    async def last_event(self, session_id: str, upto: int) -> int:
-        """The number of the last event of a session that is in the log, up to that one; 0 if there is none."""
+    async def last_event(self, session_id: str | None = None, upto: int | None = None) -> int:
+        """The number of the last event that is in the log, of one session or of all, up to that one; 0 if there is
+        none."""
         return await self._ledger.store.last_event(session_id=session_id, upto=upto) if self._ledger is not None else 0
 
     def events(self, *, since: int | None = None) -> EventTail | EventStream:

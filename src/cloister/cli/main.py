@@ -115,7 +115,7 @@ Starts a worker of each language, puts each layer of the operating system on one
 what is in the store."""
 _DEMO = """\
 A short tour: calls at once, an error caught before any effect, a program that sleeps in the middle of a call, one
-that waits for a person, and cells that go on while nobody looks.
+that waits for a person, cells that go on while nobody looks, and a model at a server that is killed meanwhile.
 
 Needs no key and no network, and leaves nothing behind."""
 _DOCTOR_EPILOGUE = """\

@@ -38,6 +38,8 @@ class Course:
             raise InvalidInput(f"since is the number of an event, or 0, not {since!r:.80}")
         self.link = link
         self.track = Track(since)
+        # The last event that was handed out: what was read behind it is not the caller's yet.
+        self.told = since
         self.found: deque[Envelope] = deque()
         self.over = False
         # How many were made, and how long to wait before the next, in seconds.
@@ -86,7 +88,9 @@ class Course:
     def next(self) -> Envelope | None:
         """What is to be told now. Raises what the stream has ended with."""
         if self.found:
-            return self.found.popleft()
+            event = self.found.popleft()
+            self.told = event.seq or self.told
+            return event
         if self._broken is not None:
             self.over = True
             raise self._broken
@@ -135,8 +139,8 @@ class EventStream:
 
     @property
     def last_seq(self) -> int:
-        """The last event that was read: where another stream goes on."""
-        return self._course.track.last
+        """The last event that was handed out: where another stream goes on."""
+        return self._course.told
 
     @property
     def reconnects(self) -> int:
@@ -208,7 +212,7 @@ class AsyncEventStream:
 
     @property
     def last_seq(self) -> int:
-        return self._course.track.last
+        return self._course.told
 
     @property
     def reconnects(self) -> int:

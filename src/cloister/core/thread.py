@@ -17,12 +17,14 @@ from cloister.core.ids import check_session_id
 from cloister.core.item import Item
 from cloister.core.language import Language
 from cloister.core.turn import Turn, TurnEnvironmentParams
+from cloister.core.value import Bounds, ValueRefused, plain
 
 MAX_TITLE = 500
 MAX_LABELS = 64
 MAX_LABEL = 256
 MAX_PROMPT_BYTES = 1 << 20
 MAX_METADATA_BYTES = 64 << 10
+_METADATA = Bounds(depth=32, size=4 * MAX_METADATA_BYTES)
 _CHANGEABLE = ("title", "labels", "metadata", "archived", "model", "system_prompt", "wake")
 
 
@@ -72,6 +74,10 @@ def check_metadata(metadata: object) -> Mapping[str, Any]:
 
     if not isinstance(metadata, Mapping):
         raise InvalidInput(f"metadata is an object, not {type(metadata).__name__}")
+    try:
+        plain(cast("Any", metadata), _METADATA)
+    except ValueRefused as refusal:
+        raise InvalidInput(f"metadata: {refusal.message}", hint=refusal.hint) from None
     size = len(json.dumps(dict(cast("Mapping[str, Any]", metadata))))
     if size > MAX_METADATA_BYTES:
         raise InvalidInput(f"metadata has {size} bytes; there may be {MAX_METADATA_BYTES}")

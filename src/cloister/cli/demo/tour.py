@@ -13,6 +13,7 @@ from cloister.cli.demo.asleep import Woken, sleep_and_wake
 from cloister.cli.demo.cells import look_away
 from cloister.cli.demo.killed import kill_the_host
 from cloister.cli.demo.programs import MISTAKEN, TOGETHER
+from cloister.cli.demo.served import kill_the_server
 from cloister.cli.demo.shop import CALL_MS, Shop
 from cloister.cli.demo.stage import TITLES, Stage, duration, size
 from cloister.cli.exits import FAILED, OK
@@ -48,6 +49,9 @@ async def _tour(stage: Stage) -> bool:
     stage.heading("6. A cell goes on while nobody looks")
     went_well.append(await look_away(stage))
     await _figures(stage, woken)
+    stage.heading("8. A model at a server, which is killed while a person is asked")
+    with tempfile.TemporaryDirectory(prefix="cloister-demo-") as scratch:
+        went_well.append(await kill_the_server(stage, Path(scratch)))
     return all(went_well)
 
 

@@ -119,5 +119,9 @@ async def events(
     (`item.delta`) have no number: they are for who listens now."""
     visit, threads = visit_of(request), threads_of(request)
     thread = await threads.describe(thread_id, tenant=visit.owner)
-    stream = threads.events(thread_id=thread.id, since=begins_after(since_seq, last_event_id) or 0)
+    since = begins_after(since_seq, last_event_id) or 0
+    if since and since > await visit.service.cloister.last_event():
+        # It would wait for ever, and the client believe that it has all.
+        raise InvalidInput(f"there is no event {since} yet", hint="it may be of another server's log: read from 0")
+    stream = threads.events(thread_id=thread.id, since=since)
     return Streaming(visit.service, ThreadFeed(stream, visit.service.frames))
