@@ -128,6 +128,7 @@ NAMES = [
     "SourceInfo",
     "SourceUnavailable",
     "Span",
+    "SpawnOptions",
     "SteerParams",
     "SteerReceipt",
     "StoreConflict",

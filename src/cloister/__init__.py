@@ -3,7 +3,7 @@
 What is listed in `__all__` is the public API; everything else may change without notice.
 """
 
-from cloister.app import Cloister, LanguageRuntime, RecoveredCell, RecoveryReport, run_sync
+from cloister.app import Cloister, LanguageRuntime, RecoveredCell, RecoveryReport, SpawnOptions, run_sync
 from cloister.core.approval import Answer, Approval, ApprovalState, Decided, Decision
 from cloister.core.call import CallStatus, ExternalCallRecord
 from cloister.core.capability import ApprovalPolicy, Capability, SideEffect
@@ -208,6 +208,7 @@ __all__ = [
     "SourceInfo",
     "SourceUnavailable",
     "Span",
+    "SpawnOptions",
     "SteerParams",
     "SteerReceipt",
     "StoreConflict",

@@ -85,6 +85,7 @@ def test_policies_of_the_configuration_tighten(typed: Typist) -> None:
         ("[limits]\n\nwall_ms = 0\n", r"cloister\.toml:3: limits\.wall_ms: must be between 1 and"),
         ('type_check = "strikt"\n', r"cloister\.toml:1: type_check: is one of.*\n  hint: did you mean 'strict'\?"),
         ("deny = ['name ==']\n", r"cloister\.toml:1: deny:"),
+        ('[telemetry]\nendpoint = "localhost:4318"\n', r"cloister\.toml:2: telemetry\.endpoint: must begin with http"),
         (
             "[mcp.git]\ncomand = 'x'\n",
             r"cloister\.toml:2: mcp\.git\.comand: is not known\n  hint: did you mean `command`",

@@ -90,6 +90,14 @@ PERMISSION_DENIED
 hello Ada, number 1
 hello Bob, number 2
 notes: [{'id': 1, 'text': 'Ada was here', 'tags': ['ada']}]""",
+    "24_programs_that_ask.py": """\
+moods: ['angry', 'pleased']
+the child failed: there is no tool `refund`
+complete ok 1
+spawn ok""",
+    "25_client.py": """\
+asked of us: price {'item': 'tea'}
+it says: Three packets of tea are 1350 cents.""",
 }
 FILES = sorted(path.name for path in EXAMPLES.glob("*.py"))
 

@@ -14,6 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from cloister import InvalidInput
 from cloister.server.logs import JsonLines
 from cloister.telemetry.exporting import exporting
+from cloister.threads.models import ModelRegistry
 from tests.server.lab import running
 from tests.telemetry.lab import Seen, attributes, is_child
 
@@ -46,6 +47,34 @@ def test_a_request_is_the_parent_of_the_cell_that_it_runs(tmp_path: Path) -> Non
     assert not any("health" in span.name or "such" in span.name for span in seen.spans)
     routes = {labels.get("http.route") for labels, _ in seen.points("http.server.request.duration")}
     assert "/v1/sessions/{session_id}/run" in routes
+
+
+def test_a_turn_that_was_asked_for_over_http_is_one_trace_down_to_its_calls(tmp_path: Path) -> None:
+    (tmp_path / "script.yaml").write_text(
+        "answers:\n"
+        "  - calls:\n"
+        "      - {tool: exec, arguments: {code: 'await get_order(order_id=\"A7\")'}}\n"
+        "  - text: it is there\n"
+    )
+    seen = Seen()
+    models = ModelRegistry(base=tmp_path)
+    store = f"sqlite:///{tmp_path}/c.db?synchronous=normal"
+    with running(store, telemetry=seen.telemetry, models=models, model="scripted:script.yaml") as server:
+        with server.client() as client:
+            thread = client.post("/v1/threads", json={}).raise_for_status().json()
+            asked = client.post(f"/v1/threads/{thread['id']}/turns", json={"input": "where is A7?"}).raise_for_status()
+            turn_id = asked.json()["turn"]["id"]
+            with client.stream("GET", f"/v1/threads/{thread['id']}/events") as events:
+                for line in events.iter_lines():
+                    if line == "event: turn.completed":
+                        break
+    request, turn = seen.one("POST /v1/threads/{thread_id}/turns"), seen.one("invoke_agent")
+    assert attributes(turn)["cloister.turn.id"] == turn_id
+    assert is_child(turn, of=request)
+    assert [is_child(chat, of=turn) for chat in seen.named("chat script.yaml")] == [True, True]
+    cell = seen.one("cell")
+    assert is_child(cell, of=turn)
+    assert is_child(seen.one("execute_tool get_order"), of=cell)
 
 
 def test_lines_of_the_log_say_which_trace_they_belong_to() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cloister import Cloister, tool
+from cloister import Cloister, CompleteOptions, tool
 from cloister.core.answer import Answer
 from cloister.core.errors import CloisterError
 from cloister.core.item import CellRun
@@ -164,3 +164,17 @@ async def test_a_turn_of_the_real_driver_is_one_trace_from_the_model_to_the_call
     assert is_child(cell, of=turn)
     assert is_child(seen.one("execute_tool weigh"), of=cell)
     assert "heavy" not in seen.everything()
+
+
+async def test_a_model_that_a_program_asks_is_asked_by_its_call(tmp_path: Path) -> None:
+    (tmp_path / "script.yaml").write_text("answers:\n  - text: silver\n")
+    seen = Seen()
+    models = ModelRegistry(base=tmp_path)
+    async with Cloister(
+        models=models, model="scripted:script.yaml", complete=CompleteOptions(), telemetry=seen.telemetry
+    ) as cloister:
+        session = await cloister.open_session()
+        assert (await session.run("await complete(prompt='what is the moon made of?')")).result == "silver"
+    call = seen.one("execute_tool complete")
+    assert is_child(seen.one("chat"), of=call)
+    assert is_child(call, of=seen.one("cell"))

@@ -4,5 +4,6 @@ from cloister.app.cloister import Cloister
 from cloister.app.once import run_sync
 from cloister.app.recovery import RecoveredCell, RecoveryReport
 from cloister.app.runtime import LanguageRuntime
+from cloister.app.spawn import SpawnOptions
 
-__all__ = ["Cloister", "LanguageRuntime", "RecoveredCell", "RecoveryReport", "run_sync"]
+__all__ = ["Cloister", "LanguageRuntime", "RecoveredCell", "RecoveryReport", "SpawnOptions", "run_sync"]

@@ -11,13 +11,14 @@ from cloister.app.approving import Approving
 from cloister.app.conversing import Conversing
 from cloister.app.engines import EngineRoom, engine_version
 from cloister.app.granting import Granting, Share, plugin_states
-from cloister.app.inside import inside_tools
 from cloister.app.keys import Keys
 from cloister.app.letterbox import Letterbox
 from cloister.app.oneshot import OneShot
 from cloister.app.recovering import Recovering
 from cloister.app.recovery import Recovery
 from cloister.app.runtime import LanguageRuntime
+from cloister.app.spawn import SpawnOptions
+from cloister.app.spawning import Spawning
 from cloister.app.stored import Stored
 from cloister.app.terms import Terms
 from cloister.app.untold import Untold
@@ -61,7 +62,7 @@ from cloister.threads.complete import CompleteOptions
 from cloister.tools.registry import ToolRegistry
 
 
-class Cloister(Approving, Stored, Conversing, Recovering, OneShot):
+class Cloister(Approving, Stored, Conversing, Recovering, Spawning, OneShot):
     """A runtime in this process. Use it as `async with Cloister(...) as cloister`.
 
     tools, sources, plugins: given to every session, besides its own; a source is a `ToolSource`, or an `Overlay` around
@@ -80,7 +81,8 @@ class Cloister(Approving, Stored, Conversing, Recovering, OneShot):
     them; event_retention: for how long their events. models: what drives threads, opened and closed by whoever made
     them; model: the name of the one that is meant when neither a turn nor its thread names one. telemetry: an
     `OpenTelemetry` of `cloister.telemetry`. environments: the directories of this machine that threads may work in, by
-    id; see `Mount`. complete: let programs ask a model; see `CompleteOptions`.
+    id; see `Mount`. complete: let programs ask a model; see `CompleteOptions`. spawn: let them start
+    sessions of their own; see `SpawnOptions`.
     """
 
     def __init__(
@@ -113,10 +115,11 @@ class Cloister(Approving, Stored, Conversing, Recovering, OneShot):
         environments: Mapping[str, object] | None = None,
         telemetry: Telemetry | None = None,
         complete: CompleteOptions | None = None,
+        spawn: SpawnOptions | None = None,
     ) -> None:
         self._models, self._model = given.check_models(models, model, telemetry)
         journals: list[Journal] = []
-        self._tools = ToolRegistry([*tools, *inside_tools(complete, self._models, self._model, journals)])
+        self._tools = ToolRegistry([*tools, *self._inside(complete, spawn, journals)])
         self._clock = clock or SystemClock()
         policy, added = Policy(overrides=approvals, deny=deny), parse_plugins(plugins)
         self._granting = Granting(self._tools, policy, parse_overlays(sources), added, self._clock)
@@ -171,6 +174,7 @@ class Cloister(Approving, Stored, Conversing, Recovering, OneShot):
         self._supervisor = Supervisor(given.check_cells(cells), self._clock)
         self._room = EngineRoom(workers=workers, require_confinement=require_confinement)
         self._sessions: dict[str, Session] = {}
+        self._grounds: dict[str, Grounds] = {}
         self._taking: dict[str, asyncio.Task[Session]] = {}
         self._untold = Untold(emit, self._sessions)
         self._entered = False
@@ -188,9 +192,12 @@ class Cloister(Approving, Stored, Conversing, Recovering, OneShot):
                 self._events.last = await self._ledger.store.last_event()
                 await self._recovery.run()
                 await self._open_threads()
-                letterbox, also = Letterbox(self._ledger.store, self._desk, self._clock), self.threads.resume
+                await self._sweep_children()
+                letterbox = Letterbox(self._ledger.store, self._desk, self._clock)
+                also = self._look_around
                 self._upkeep = Upkeep(self._ledger, self._recovery, letterbox, self._retention, self._clock, also)
                 self._upkeep.start()
+            self._ready.set()
         except BaseException:
             await self.__aexit__()
             raise
@@ -201,6 +208,7 @@ class Cloister(Approving, Stored, Conversing, Recovering, OneShot):
         if self._upkeep is not None:
             await self._upkeep.close()
         await self._close_threads()
+        await self._close_children()
         try:
             await self._supervisor.shut_down()
             if self._ledger is not None:
@@ -365,6 +373,7 @@ class Cloister(Approving, Stored, Conversing, Recovering, OneShot):
 
     def _forget(self, session: Session) -> None:
         self._sessions.pop(session.id, None)
+        self._grounds.pop(session.id, None)
         if self._recovery is not None:
             self._recovery.forget(session.id)
         if self._ledger is not None and not self._ledger.leaving:
@@ -413,7 +422,10 @@ class Cloister(Approving, Stored, Conversing, Recovering, OneShot):
                 mounts=terms.mounts,
                 environments=self._environments,
             )
-            return await self._make(options, grounds, origin, kept)
+            session = await self._make(options, self._under(terms, grounds), origin, kept)
+            if terms.parent is not None:
+                session.count_with(terms.parent)
+            return session
         except BaseException:
             self._untold.drop(options.id)
             if share is not None:
@@ -460,12 +472,14 @@ class Cloister(Approving, Stored, Conversing, Recovering, OneShot):
         )
         if origin is not None and parent is None:
             session.check_origin(origin)
-        return await self._register(session, options, kept)
+        return await self._register(session, options, grounds, kept)
 
-    async def _register(self, session: Session, options: SessionOptions, kept: SessionRow | None) -> Session:
+    async def _register(
+        self, session: Session, options: SessionOptions, grounds: Grounds, kept: SessionRow | None
+    ) -> Session:
         # Somebody may have taken the id while the engine started.
         self._free_id(options.id)
-        self._sessions[options.id] = session
+        self._sessions[options.id], self._grounds[options.id] = session, grounds
         if self._ledger is not None and options.durability is not Durability.NONE:
             try:
                 await self._enter(session, kept)

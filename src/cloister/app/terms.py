@@ -1,12 +1,14 @@
 """What one session is granted, and under which terms, beside what holds for all."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cloister.core.file import Mount
 from cloister.gate import Hooks, Policy
 from cloister.gate.secrets import MemorySecrets
+from cloister.sessions import Session
 from cloister.sessions.files import parse_mounts
+from cloister.sessions.grounds import Grounds
 from cloister.sessions.overlay import Overlay, parse_overlays
 from cloister.sessions.plugins.finding import parse_plugins
 from cloister.sessions.plugins.plugin import Plugin
@@ -25,6 +27,9 @@ class Terms:
     # Whether there is any.
     own: bool = False
     mounts: Mapping[str, Mount] = field(default_factory=dict[str, Mount])
+    # Whose policies, hooks and secrets hold in place of those here; and what those are.
+    parent: Session | None = None
+    above: Grounds | None = None
 
     @classmethod
     def parse(
@@ -54,6 +59,11 @@ class Terms:
             own=own,
             mounts=mounted,
         )
+
+    @classmethod
+    def child(cls, tools: Iterable[object], parent: Session, above: Grounds) -> "Terms":
+        """Of a session that may do what another may, with these of its tools alone."""
+        return replace(cls.parse(tools, include_base=False), parent=parent, above=above)
 
     @classmethod
     def none(cls) -> "Terms":

@@ -109,6 +109,9 @@ class Execution:
                 await asyncio.shield(self._settle(passage, CallStatus.UNKNOWN, None, stopped, None))
             raise
         on_record = intended and await self._settle(passage, status, answer, error, response_digest)
+        if on_record:
+            for heard in passage.waiting:
+                heard()
         if intended and not on_record:
             status, answer, response_digest = CallStatus.UNKNOWN, None, None
             error = ErrorObject(
@@ -246,6 +249,7 @@ class Execution:
             deadline=time.monotonic() + tool.limits.timeout_ms / 1000,
             notes=passage.notes,
             account=passage.account,
+            wait=passage.waiting.append,
         )
         if not self.heard:
             return context

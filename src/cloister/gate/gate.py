@@ -83,6 +83,13 @@ class Gate:
         """How often each tool was called in this session."""
         return self._execution.counts
 
+    def count_with(self, other: "Gate") -> None:
+        """From now on its calls are counted together with those of another session, as one."""
+        counts = other._execution.counts
+        for name, count in self._execution.counts.items():
+            counts[name] = max(counts[name], count)
+        self._execution.counts = counts
+
     def relabel(self, labels: Mapping[str, str]) -> None:
         """The session has these labels from now on."""
         self._scope = replace(self._scope, labels=labels)
@@ -353,7 +360,7 @@ class Gate:
             args=passage.arguments,
             side_effect=str(tool.side_effect),
             idempotent=tool.idempotent,
-            session_id=scope.session_id,
+            session_id=scope.acts_for or scope.session_id,
             labels=scope.labels,
             language=str(scope.language),
             calls_count=self._execution.counts.total(),

@@ -1,7 +1,7 @@
 """One call on its way through the gate: what is known of it so far, and what came of it."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -26,6 +26,8 @@ class Scope:
     session_id: str
     language: Language = Language.PYTHON
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    # The session that rules take it for, if that is another one: see `spawn`.
+    acts_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,9 @@ class Passage:
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
     # What the tool said that it has used up.
     usage: Mapping[str, int] | None = None
+
+    # Who wants to know that its end is on record.
+    waiting: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
 
     def account(self, usage: Mapping[str, int]) -> None:
         self.usage = usage

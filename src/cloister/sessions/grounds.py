@@ -58,5 +58,7 @@ class Grounds:
     file_limits: FileLimits = field(default_factory=FileLimits)
     # What is mounted among its files, by path.
     mounts: Mapping[str, Mount] = field(default_factory=dict[str, Mount])
+    # The session that its policies take it for: a child is under the rules of its parent.
+    acts_for: str | None = None
     # What its host could mount there, by id; a session has those that it was given.
     environments: Mapping[str, Mount] = field(default_factory=dict[str, Mount])

@@ -77,7 +77,7 @@ class Session(Described, Tooled, Furnished):
         # Known to this session's programs only, so that no text from elsewhere is taken for a secret's handle.
         self._mark = mark_of(origin, kept)
         self._handles = Handles(self._mark, self._belongings.secrets.provider)
-        scope = Scope(options.id, options.language, options.labels)
+        scope = Scope(options.id, options.language, options.labels, grounds.acts_for)
         self._plugins = grounds.plugins
         hooks = grounds.hooks.then(self._plugins.hooks)
         self._gate = Gate(self.tools, grounds.wiring, scope, grounds.policy, hooks, self._handles)

@@ -63,6 +63,10 @@ class Tooled:
         except Refusal as refusal:
             raise _invalid(refusal) from None
 
+    def count_with(self, other: "Tooled") -> None:
+        """For the runtime: its calls and those of another session are counted together."""
+        self._gate.count_with(other._gate)
+
     # -- plugins -------------------------------------------------------------------------------------------------
 
     @property

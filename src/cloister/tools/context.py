@@ -26,6 +26,7 @@ class CallContext:
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
     report: Callable[[str, float | None], None] = field(default=lambda _message, _fraction: None, repr=False)
     account: Callable[[Mapping[str, int]], None] = field(default=lambda _usage: None, repr=False)
+    wait: Callable[[Callable[[], None]], None] = field(default=lambda _heard: None, repr=False)
     _stop: threading.Event = field(default_factory=threading.Event, repr=False)
 
     @property
@@ -47,6 +48,10 @@ class CallContext:
         if any(type(count) is not int or count < 0 for count in counts.values()):
             raise ValueError("what a call has used is told in whole numbers that are not negative")
         self.account(counts)
+
+    def when_settled(self, heard: Callable[[], None]) -> None:
+        """Be told once how the call ended is on record, so that it is never made again. Not told otherwise."""
+        self.wait(heard)
 
     def cancel(self) -> None:
         """For the gate: from now on `cancelled` is true."""

@@ -69,6 +69,12 @@ def _a_port(value: int) -> None:
         raise InvalidInput(f"must be between 0 and 65535, not {value}")
 
 
+def _a_url(value: str) -> None:
+    if not value.startswith(("http://", "https://")):
+        # It is not repeated: there may be a password in it.
+        raise InvalidInput("must begin with http:// or https://")
+
+
 KEYS: Mapping[str, Key] = {
     key.name: key
     for key in [
@@ -94,7 +100,7 @@ KEYS: Mapping[str, Key] = {
         Key("threads.model", "text"),
         Key("threads.models", "texts", ()),
         Key("telemetry.enabled", "switch"),
-        Key("telemetry.endpoint", "text"),
+        Key("telemetry.endpoint", "text", check=_a_url),
         Key("telemetry.content", "switch", False),
     ]
 }
