@@ -200,14 +200,14 @@ class ForkThread(Body):
 
 
 class Compact(Body):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"summary": "Order A7 was refunded.", "through_item_id": "itm_01M7R1G5Y5EAR2RF91RSZBHS1Y"}]
-        }
-    )
+    """Up to `through_item_id`, or all but the last `keep_last` turns (1 unless given). Without a `summary` the thread's
+    model makes one."""
 
-    summary: Annotated[str, StringConstraints(min_length=1, max_length=1 << 20)]
-    through_item_id: Annotated[str, StringConstraints(min_length=1, max_length=64)]
+    model_config = ConfigDict(json_schema_extra={"examples": [{"keep_last": 2}]})
+
+    keep_last: int | None = Field(None, ge=0, le=_MOST)
+    summary: Annotated[str, StringConstraints(min_length=1, max_length=1 << 20)] | None = None
+    through_item_id: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
 
 
 class Budget(Body):
