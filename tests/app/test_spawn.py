@@ -1,12 +1,13 @@
 """`spawn()` inside a cell: a child session with some of its parent's tools, under all of its parent's rules."""
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cloister import Cloister, Event, Hook, Secret, SpawnOptions, tool
+from cloister import CallContext, Cloister, Event, Hook, Secret, SpawnOptions, tool
 from cloister.core.capability import SideEffect
 from cloister.core.errors import InvalidInput
 from cloister.core.language import Language
@@ -283,3 +284,29 @@ async def test_child_that_a_crash_has_left_is_swept_up_when_its_parent_has_ended
         assert [meta.id for meta in await cloister.stored_sessions()] == ["s"]
         assert await cloister.approvals(state="pending") == []
     assert CALLED == []
+
+
+async def test_call_that_is_made_again_is_told_what_its_child_came_to_and_runs_nothing(tmp_path: Path) -> None:
+    """As after a crash between the child's end and the record of it."""
+    code = "print('once')\nawait price(item='tea')"
+
+    async def call(session: Session, cell_id: str) -> Any:
+        made = session.tools.get("spawn")
+        assert made is not None
+        about = CallContext(session.id, cell_id, "cal_1", "spawn", f"{cell_id}/7", time.monotonic() + PATIENCE_S)
+        return await made.handler(code=code, tools=["price"], context=about)
+
+    ear = Ear()
+    async with _host(tmp_path / "c.db", on_event=ear) as cloister:
+        session = await cloister.open_session("s")
+        seen = await session.exec("await publish(text='x')", yield_ms=0)
+        await ear.hears("approval.required")
+        first = await call(session, seen.cell_id)
+        assert first == {"status": "completed", "result": 3, "error": None, "stdout": "once\n"}
+        assert await call(session, seen.cell_id) == first
+        # Nobody has said that it is on record, so it is still there.
+        [child] = await _children(cloister)
+    async with _host(tmp_path / "c.db") as cloister:
+        assert child in [meta.id for meta in await cloister.stored_sessions()]
+        assert await call(await cloister.open_session("s"), seen.cell_id) == first
+    assert CALLED == ["price tea"]

@@ -95,6 +95,9 @@ moods: ['angry', 'pleased']
 the child failed: there is no tool `refund`
 complete ok 1
 spawn ok""",
+    "25_client.py": """\
+asked of us: price {'item': 'tea'}
+it says: Three packets of tea are 1350 cents.""",
 }
 FILES = sorted(path.name for path in EXAMPLES.glob("*.py"))
 

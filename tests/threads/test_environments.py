@@ -1,16 +1,21 @@
 """Environments: directories of the host that turns work in, and what their programs make of relative paths."""
 
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cloister import Cloister, Mount, tool
+from cloister.core.answer import Answer, FinishReason, Piece
 from cloister.core.capability import SideEffect
 from cloister.core.errors import InvalidInput
 from cloister.core.language import Language
+from cloister.core.message import AssistantMessage, OutputText
 from cloister.core.thread import DriverKind, ThreadParams
 from cloister.core.turn import Status, TurnEnvironmentParams, TurnParams
+from cloister.ports.model import Asked, Model, ModelCapabilities
 from cloister.threads import Threads
 from tests.threads.lab import ends, follow, host, run_code, say
 
@@ -259,6 +264,42 @@ async def test_snapshot_of_a_session_knows_nothing_of_the_directory(tmp_path: Pa
         thread = await cloister.threads.create(ThreadParams(session_id="copy", environments=(REPO,)))
         both = "[open('made.txt').read(), open('a.txt').read()]"
         assert await _answer(cloister.threads, thread.id, both, "repo") == ["kept", "of src"]
+
+
+class _Listening:
+    """A model that only listens."""
+
+    provider = name = "listening"
+    capabilities = ModelCapabilities()
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def get(self, name: str) -> Model:
+        return self
+
+    @asynccontextmanager
+    async def request(self, asked: Asked) -> AsyncGenerator[AsyncIterator[Piece], None]:
+        self.told.append(asked.instructions)
+        yield self._pieces()
+
+    async def _pieces(self) -> AsyncIterator[Piece]:
+        yield Answer(AssistantMessage((OutputText("yes"),)), FinishReason.STOP)
+
+
+async def test_model_is_told_where_its_programs_begin(tmp_path: Path, repo: Path) -> None:
+    model = _Listening()
+    environments = {"repo": Mount(repo)}
+    store = f"sqlite://{tmp_path / 'c.db'}?synchronous=normal"
+    async with Cloister(store=store, models=model, model="listening", environments=environments) as cloister:
+        thread = await cloister.threads.create(ThreadParams(environments=(REPO,)))
+        for environment_id in (None, "repo"):
+            turn_id = await say(cloister.threads, thread.id, "go", environment_id=environment_id)
+            await follow(cloister.threads, thread.id, ends(turn_id))
+    local, there = model.told
+    assert there.startswith(local)
+    assert "/environments/repo/src" in there.removeprefix(local)
+    assert str(repo) not in there
 
 
 @pytest.mark.parametrize(

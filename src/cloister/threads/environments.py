@@ -8,7 +8,9 @@ import logging
 from cloister.core.errors import InvalidInput
 from cloister.core.thread import DriverKind, Thread, ThreadParams
 from cloister.core.turn import LOCAL, TurnEnvironmentParams
+from cloister.sessions.files.paths import ROOT
 from cloister.sessions.session import Session
+from cloister.threads.open_turn import OpenTurn
 
 log = logging.getLogger("cloister.threads")
 
@@ -22,6 +24,14 @@ def check_driven(params: ThreadParams) -> None:
                     f"the environment {one.environment_id!r} is of no use to driver 'native', which runs no programs",
                     hint="use the driver 'code', or tools that know the directory",
                 )
+
+
+def place_told(turn: OpenTurn) -> str:
+    """Where the programs of a turn begin, for the model that writes them; nothing if it is where they always do."""
+    if turn.base in (None, ROOT):
+        return ""
+    where = turn.turn.environment_id
+    return f"Files: the environment of this turn is `{where}`. Relative paths of programs begin in {turn.base}."
 
 
 async def add_environments(session: Session, thread: Thread) -> None:

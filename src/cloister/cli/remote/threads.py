@@ -317,7 +317,7 @@ def compact(
     /,
     *,
     keep_last: Annotated[
-        int | None, Parameter(metavar="N", help="Leave the last items as they are.", show_default=False)
+        int | None, Parameter(metavar="N", help="Leave the last turns as they are.", show_default=False)
     ] = None,
     summary: Annotated[
         str | None, Parameter(metavar="TEXT", help="The summary.  [default: the model writes it]", show_default=False)

@@ -23,6 +23,7 @@ from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import CellBusy, CellNotFound, InvalidInput
 from cloister.core.item import CellRun, Item, ToolCall
 from cloister.core.turn import Status
+from cloister.threads.drivers.hints import hinted
 from cloister.threads.drivers.telling import refused, seen_of
 from cloister.threads.open_turn import OpenTurn, PastEnd
 
@@ -36,7 +37,7 @@ async def run_cell(turn: OpenTurn, item: Item) -> None:
     if detail.error is not None:
         await turn.end(item, Status.FAILED, replace(detail, content=refused(detail.error), outcome="refused"))
         return
-    seen, content = await _to_the_end(turn, await _begun(turn, item))
+    seen, content = await _to_the_end(turn, await _begun(turn, item), detail.code)
     if isinstance(seen, Yielded):
         turn.goes_on(seen.cell_id)
     error = seen.error if isinstance(seen, (Failed, Interrupted)) else None
@@ -88,13 +89,16 @@ async def _looked_at(turn: OpenTurn, cell_id: Any, terms: dict[str, Any]) -> Obs
         return _read(past)
 
 
-async def _to_the_end(turn: OpenTurn, seen: Observation) -> tuple[Observation, Content]:
+async def _to_the_end(turn: OpenTurn, seen: Observation, code: str = "") -> tuple[Observation, Content]:
     """On, past all questions to people; with all that was said meanwhile."""
     said: Content = ()
     while isinstance(seen, WaitingForApproval):
         said += seen.content
         await turn.session.decided([approval.id for approval in seen.approvals])
         seen = await turn.session.wait(seen.cell_id)
+    if isinstance(seen, Failed):
+        session = turn.session
+        seen = replace(seen, error=hinted(seen.error, code, session.language, session.tools))
     return seen, (*said, *seen_of(seen))
 
 

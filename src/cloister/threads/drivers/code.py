@@ -17,6 +17,7 @@ from cloister.threads.drivers.reading import searched, work_of
 from cloister.threads.drivers.talk import Offer, Talk
 from cloister.threads.drivers.telling import found_of, refused
 from cloister.threads.drivers.tools import fenced_rules, offered, transport_of
+from cloister.threads.environments import place_told
 from cloister.threads.open_turn import OpenTurn
 
 
@@ -46,6 +47,9 @@ class CodeWork:
             told.append(fenced_rules(session.language))
         if prompt:
             told.append(prompt)
+        if place := place_told(self._turn):
+            # Last: what comes before is the same in every environment.
+            told.append(place)
         return Offer("\n\n".join(told), offered(self.transport, session.language))
 
     def read(self, answer: Answer) -> Sequence[Detail]:
