@@ -1,3 +1,7 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 import cloister
@@ -53,3 +57,23 @@ def test_plain_run_does_not_import_rich(shell: Shell) -> None:
     assert done.stdout == "2\n"
     assert "cyclopts" in imported
     assert not {"rich.console", "pydantic", "prompt_toolkit", "wasmtime", "cloister.cli.doctor"} & imported
+
+
+def test_what_is_to_be_done_at_exit_is_done_and_python_is_not_taken_apart(tmp_path: Path) -> None:
+    (tmp_path / "last.py").write_text(
+        "import atexit, os\n"
+        "class Last:\n"
+        "    def __del__(self, write=os.write):\n"
+        "        write(2, b'taken apart')\n"
+        "LAST = Last()\n"
+        "atexit.register(os.write, 2, b'at exit')\n"
+        "from cloister import tool\n"
+        "@tool\n"
+        "async def it() -> int:\n"
+        "    '''It.'''\n"
+        "    return 1\n"
+    )
+    command = [sys.executable, "-m", "cloister.cli", "run", "--tools", "last", "-e", "raise ValueError(await it())"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, "at exit" in done.stderr) == (1, True)
+    assert "taken apart" not in done.stderr

@@ -17,6 +17,8 @@ from schemathesis.generation import GenerationMode
 
 from cloister import CellLimits
 from tests.server.lab import ADMIN, Running, running
+from tests.server.puppet import puppet
+from tests.threads.lab import echo
 
 # What only those who hold it can know about a value: that a pattern compiles, that a snapshot is ours.
 _TAKEN = ["2xx", "401", "403", "404", "409", "412", "413", "422", "429"]
@@ -27,7 +29,8 @@ _HEADERS = {"Authorization": f"Bearer {ADMIN}"}
 def hurried(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running, None, None]:
     place = tmp_path_factory.mktemp("server")
     cells = CellLimits(max_yield_ms=50)
-    with running(f"sqlite:///{place}/cloister.db?synchronous=normal", cells=cells) as made:
+    drivers = {"code": echo, "native": puppet}
+    with running(f"sqlite:///{place}/cloister.db?synchronous=normal", cells=cells, drivers=drivers) as made:
         yield made
 
 
@@ -55,25 +58,28 @@ def _has_input(operation: Any) -> bool:
 
 
 def _probe(server: Running, examples: int) -> None:
-    """Each route with what fits its description and with what does not, mostly on a session that is there."""
+    """Each route with what fits its description and with what does not, mostly on what is there."""
     with server.client() as client:
         client.post("/v1/sessions", json={"id": "there"})
+        thread_id = client.post("/v1/threads", json={"session_id": "there"}).json()["id"]
+        begun = client.post(f"/v1/threads/{thread_id}/turns", json={"input": "hello"}).json()
+    there = {"session_id": "there", "thread_id": thread_id, "turn_id": begun["turn"]["id"]}
     for found in _described(server).get_all_operations():
         operation = found.ok()
         for mode in GenerationMode:
             if mode is GenerationMode.POSITIVE or _has_input(operation):
-                _probe_one(operation, mode, examples)
+                _probe_one(operation, mode, examples, there)
 
 
-def _probe_one(operation: Any, mode: GenerationMode, examples: int) -> None:
+def _probe_one(operation: Any, mode: GenerationMode, examples: int, there: dict[str, str]) -> None:
     aims = mode is GenerationMode.POSITIVE and operation.method != "delete"
     cases: Any = operation.as_strategy(generation_mode=mode)
 
     @given(case=cases)
     @_settings(examples)
     def probe(case: Any) -> None:
-        if aims and "session_id" in case.path_parameters:
-            case.path_parameters["session_id"] = "there"
+        if aims:
+            case.path_parameters |= {name: value for name, value in there.items() if name in case.path_parameters}
         case.call_and_validate(headers=_HEADERS)
 
     probe()

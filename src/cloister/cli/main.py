@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from cloister.cli.ending import Ending
 from cloister.cli.exits import FAILED, HELP, INTERRUPTED, USAGE
 from cloister.cli.failures import UsageError, complain, debugging, explain, set_up_logging
 from cloister.cli.interrupt import Interrupted
@@ -273,12 +274,20 @@ Exit codes: 0 it is gone, 2 it is not: there is no such key, or it is needed."""
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
+    """Run the command line and return its exit code. Without `tokens` it is what this process is for."""
+    if tokens is not None:
+        return _run(tokens)
+    ending = Ending()
+    ending.code = code = _run(sys.argv[1:])
+    return code
+
+
+def _run(tokens: Sequence[str]) -> int:
     forgiving_streams()
     set_up_logging()
     named = os.environ.get(_CONFIG)
     try:
-        code = _dispatch(list(sys.argv[1:] if tokens is None else tokens))
+        code = _dispatch(list(tokens))
         sys.stdout.flush()
         return code
     except Interrupted as stopped:

@@ -1,5 +1,7 @@
 """The description of the API (OpenAPI 3.1): what FastAPI knows of the routes, and what the door adds to every one."""
 
+import re
+from collections.abc import Mapping
 from typing import Any, cast
 
 from fastapi import FastAPI
@@ -10,6 +12,7 @@ from cloister.server.answers import ProblemAnswer
 from cloister.server.door import scope_of
 from cloister.server.tokens import Scope
 
+_PARAMETER = re.compile(r"\{([a-z_]+)\}")
 _OPEN = ("/healthz", "/readyz", "/v1/runtime/info")
 _ABOUT = """\
 Sessions in which programs run sealed, the cells in them, what they hold, the questions they wait for, and what happens.
@@ -40,7 +43,32 @@ def describe(app: FastAPI) -> Json:
     for path, methods in cast("Json", document["paths"]).items():
         for operation in cast("Json", methods).values():
             _complete(path, cast("Json", operation))
+    _link(cast("Json", document["paths"]))
     return document
+
+
+# What the answers of these are good for: the ids that they give, by the parameter of other routes.
+_GIVES: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("/v1/sessions", "201"): {"session_id": "$response.body#/id"},
+    ("/v1/threads", "201"): {"thread_id": "$response.body#/id"},
+    ("/v1/threads/{thread_id}/turns", "201"): {
+        "thread_id": "$response.body#/thread/id",
+        "turn_id": "$response.body#/turn/id",
+    },
+}
+
+
+def _link(paths: Json) -> None:
+    """Each answer that makes something names the routes that take it, and nothing else that they would have to know."""
+    for (source, status), given in _GIVES.items():
+        links: Json = {}
+        for path, methods in paths.items():
+            if set(_PARAMETER.findall(path)) != set(given):
+                continue
+            for operation in cast("Json", methods).values():
+                name = cast("Json", operation)["operationId"]
+                links[name] = {"operationId": name, "parameters": {f"path.{key}": given[key] for key in given}}
+        paths[source]["post"]["responses"][status]["links"] = links
 
 
 def _open_up(schema: Json) -> None:

@@ -49,7 +49,9 @@ _WHAT = {
     422: "Something in it does not fit; `pointer` says where.",
     429: "Too many requests, or too many cells; come again after Retry-After.",
     500: "A defect of Cloister.",
+    502: "The model was asked and did not answer as it must.",
     503: "The server is stopping, or something that it needs is not there.",
+    504: "The model took too long.",
 }
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, StringConstraints, Tag, model_validator
 
-from cloister.core.content import MAX_PARTS, parse_content
+from cloister.core.content import MAX_CONTENT_BYTES, MAX_PARTS, parse_content
 from cloister.core.dynamic import MAX_DYNAMIC_TOOLS, DynamicToolCallResult, DynamicToolSpec, check_specs
 from cloister.core.errors import InvalidInput
 from cloister.core.language import parse_language
@@ -35,9 +35,11 @@ from cloister.threads import check_input_schema
 
 _MOST = 2**53 - 1
 
+# With a bound, because only then half a surrogate pair is refused here and not by the store.
+Text: TypeAlias = Annotated[str, StringConstraints(max_length=MAX_CONTENT_BYTES)]
 Title: TypeAlias = Annotated[str, StringConstraints(max_length=MAX_TITLE), AfterValidator(fits(check_title))]
 ModelName: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=256)]
-Prompt: TypeAlias = Annotated[str, AfterValidator(fits(check_prompt))]
+Prompt: TypeAlias = Annotated[Text, AfterValidator(fits(check_prompt))]
 ThreadLabels: TypeAlias = Annotated[
     dict[str, str],
     Field(
@@ -57,12 +59,12 @@ OwnId: TypeAlias = Annotated[
 
 class InputText(Body):
     type: Literal["input_text"]
-    text: str
+    text: Text
 
 
 class InputImage(Body):
     type: Literal["input_image"]
-    image_url: Annotated[str, StringConstraints(pattern=r"^(https?://|data:image/)")]
+    image_url: Annotated[Text, StringConstraints(pattern=r"^(https?://|data:image/)")]
     detail: Literal["auto", "low", "high"] | None = None
 
 
@@ -81,7 +83,7 @@ def _way(given: object) -> str:
 
 
 Input: TypeAlias = Annotated[
-    Annotated[str, Tag("text")] | Annotated[list[Part], Field(min_length=1, max_length=MAX_PARTS), Tag("parts")],
+    Annotated[Text, Tag("text")] | Annotated[list[Part], Field(min_length=1, max_length=MAX_PARTS), Tag("parts")],
     Discriminator(_way),
     AfterValidator(fits(lambda parts: parse_content(_plain(parts)))),
 ]
@@ -92,7 +94,7 @@ class DynamicTool(Body):
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=256)]
     namespace: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=256)] | None = None
-    description: str = ""
+    description: Text = ""
     input_schema: Annotated[dict[str, Any], AfterValidator(fits(check_input_schema))] = Field(default_factory=dict)
     defer_loading: bool = False
 
@@ -198,14 +200,14 @@ class ForkThread(Body):
 
 
 class Compact(Body):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"summary": "Order A7 was refunded.", "through_item_id": "itm_01M7R1G5Y5EAR2RF91RSZBHS1Y"}]
-        }
-    )
+    """Up to `through_item_id`, or all but the last `keep_last` turns (1 unless given). Without a `summary` the thread's
+    model makes one."""
 
-    summary: Annotated[str, StringConstraints(min_length=1, max_length=1 << 20)]
-    through_item_id: Annotated[str, StringConstraints(min_length=1, max_length=64)]
+    model_config = ConfigDict(json_schema_extra={"examples": [{"keep_last": 2}]})
+
+    keep_last: int | None = Field(None, ge=0, le=_MOST)
+    summary: Annotated[str, StringConstraints(min_length=1, max_length=1 << 20)] | None = None
+    through_item_id: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
 
 
 class Budget(Body):

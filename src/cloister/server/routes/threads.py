@@ -7,7 +7,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cloister.core.errors import InvalidInput
-from cloister.core.item import Item
 from cloister.server.answers import answer
 from cloister.server.feeds import ThreadFeed
 from cloister.server.routes.parts import STREAM, LastEventId, SinceSeq, begins_after, refuse_repeats
@@ -97,14 +96,20 @@ async def fork(request: Request, thread_id: ThreadId, body: ForkThread | None = 
 
 @routes.post(
     "/{thread_id}/compact",
-    responses={200: {"model": CompactionItem}, **refusals(404, 409, body=True)},
+    responses={200: {"model": CompactionItem}, **refusals(404, 409, 502, 504, body=True)},
     response_model=None,
 )
-async def compact(request: Request, thread_id: ThreadId, body: Compact) -> Response:
-    """Have models told a summary in place of what was said up to an item. The log keeps all of it."""
+async def compact(request: Request, thread_id: ThreadId, body: Compact | None = None) -> Response:
+    """Have models told a summary in place of what was said before. The log keeps all of it."""
     refuse_repeats(request)
-    threads, owner = threads_of(request), visit_of(request).owner
-    made: Item = await threads.compact(thread_id, body.summary, body.through_item_id, tenant=owner)
+    body = body or Compact(keep_last=None, summary=None, through_item_id=None)
+    made = await threads_of(request).compact(
+        thread_id,
+        body.summary,
+        body.through_item_id,
+        keep_last=body.keep_last,
+        tenant=visit_of(request).owner,
+    )
     return answer(made)
 
 
