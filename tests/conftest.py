@@ -1,6 +1,7 @@
 """What every test shares: async tests, marked `anyio`, run on asyncio; a data directory that is not the user's; one
 PostgreSQL for those that want it."""
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,3 +37,13 @@ def data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # How long an example takes says something about the machine, not about the property.
 settings.register_profile("cloister", deadline=None)
 settings.load_profile("cloister")
+
+
+@pytest.fixture(autouse=True)
+def loud_logger() -> Iterator[None]:
+    """A command or a server that ran in this process sets up our logger for good; the next test has it as it was."""
+    logger = logging.getLogger("cloister")
+    before = (logger.level, logger.propagate, logger.handlers[:])
+    yield
+    logger.setLevel(before[0])
+    logger.propagate, logger.handlers[:] = before[1:]

@@ -95,7 +95,7 @@ def test_session_meta_has_the_defaults_of_the_contract() -> None:
         (ErrorObject, "code message hint span"),
         (
             ExternalCallRecord,
-            "id name side_effect duration_ms status request_digest response_digest error",
+            "id name side_effect duration_ms status request_digest response_digest error usage",
         ),
         (Metrics, "duration_ms cpu_ms memory_peak_bytes instructions external_calls_count"),
     ],

@@ -13,6 +13,7 @@ TREE: dict[str, tuple[str | None, str]] = {
     "InvalidLimits": ("INVALID_LIMITS", "InvalidInput"),
     "InvalidToolName": ("INVALID_TOOL_NAME", "InvalidInput"),
     "InvalidConfig": ("INVALID_CONFIG", "InvalidInput"),
+    "NotKept": ("NOT_KEPT", "InvalidInput"),
     "ApprovalNotFound": ("APPROVAL_NOT_FOUND", "CloisterError"),
     "ApprovalClosed": ("APPROVAL_CLOSED", "CloisterError"),
     "SessionNotFound": ("SESSION_NOT_FOUND", "CloisterError"),
