@@ -1,7 +1,7 @@
 """A line for each command, as it is typed, and what is seen of it then: in a pipe, and at a terminal.
 
-Names in braces are of what is there for it: see `test_every_command`. A command that changes something has a thing of its
-own to change, so that no line depends on another.
+Names in braces are of what is there for it: see `test_every_command`. A command that changes something has a thing of
+its own to change, so that no line depends on another.
 """
 
 from collections.abc import Mapping

@@ -257,6 +257,7 @@ class Shell:
                 yield running, out
             finally:
                 running.kill()
+                running.wait(30)
 
     @property
     def paid(self) -> list[str]:

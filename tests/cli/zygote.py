@@ -72,6 +72,7 @@ class Zygote:
             thread.join(timeout)
             if thread.is_alive():
                 begun.kill()
+                begun.wait(10)
                 raise subprocess.TimeoutExpired(list(words), timeout, read.get(out_read), read.get(err_read))
         return subprocess.CompletedProcess(
             list(words), begun.wait(timeout), read[out_read].decode(), read[err_read].decode()
