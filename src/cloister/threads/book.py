@@ -203,21 +203,17 @@ class Book:
         that no turn was begun for."""
         try:
             async with self._one_at_a_time:
-                await self._wake()
+                if self._closing or self._live or self.thread.wake is not Wake.TURN:
+                    return
+                for row in self._line.notices():
+                    key = f"wake:{row.id}"
+                    if not await self._store.turns(thread_id=self.thread.id, operation_key=key, limit=1):
+                        choice, cell_id = self._choice(None, switch_provider=False), str(row.doc["cell_id"])
+                        turn = self._new_turn((), choice and choice.model, operation_key=key, woken_by=cell_id)
+                        await self._accept(turn, "")
+                        return
         finally:
             self._is_waking = False
-
-    async def _wake(self) -> None:
-        if self._closing or self._live or self.thread.wake is not Wake.TURN:
-            return
-        for row in self._line.notices():
-            key = f"wake:{row.id}"
-            if not await self._store.turns(thread_id=self.thread.id, operation_key=key, limit=1):
-                cell_id = str(row.doc["cell_id"])
-                choice = self._choice(None, switch_provider=False)
-                turn = self._new_turn((), choice and choice.model, operation_key=key, woken_by=cell_id)
-                await self._accept(turn, "")
-                return
 
     def _choice(self, model: str | None, *, switch_provider: bool) -> Choice | None:
         """Which model is meant, where models drive. Raises what keeps the thread from being driven by it."""
