@@ -308,3 +308,18 @@ async def test_compaction_changes_what_a_model_is_told_and_not_the_log(tmp_path:
         await projected(threads, thread.id)
         with pytest.raises(InvalidInput, match="itm_nobody"):
             await threads.compact(thread.id, "x", "itm_nobody")
+
+
+async def test_what_a_cell_tells_comes_before_the_end_of_what_it_was_for(tmp_path: Path) -> None:
+    async with host(tmp_path / "s.db", run_code, workers=2, type_check="off") as cloister:
+        threads = cloister.threads
+        thread = await threads.create()
+        for number in range(8):
+            # Told up to its last moment.
+            turn_id = await say(threads, thread.id, "for n in range(3):\n    notify(n)" if number % 2 else "notify(1)")
+            await follow(threads, thread.id, ends(turn_id))
+        told = [one async for one in threads.replay(thread_id=thread.id) if one.turn_id is not None]
+        for turn_id in {one.turn_id for one in told}:
+            names = [one.event for one in told if one.turn_id == turn_id]
+            assert names[-3:] == ["cell.completed", "item.completed", "turn.completed"]
+            assert names.count("cell.notified") in (1, 3)

@@ -78,7 +78,7 @@ class OpenTurn:
         store: Store,
         streams: Streams,
         line: Line,
-        flush_events: Callable[[], Awaitable[None]],
+        events_sent: Callable[[], Awaitable[None]],
         background: Background,
         *,
         resumed: bool,
@@ -97,7 +97,7 @@ class OpenTurn:
         self._store = store
         self._streams = streams
         self._line = line
-        self._flush_events = flush_events
+        self._events_sent = events_sent
         self._background = background
         self._items: dict[str, Item] = {}
         self._answers: list[SettledAnswer] = []
@@ -110,9 +110,11 @@ class OpenTurn:
 
     async def load(self) -> None:
         """What was written down of it before."""
-        rows = await self._store.items(self.thread.id, after=first_item_of(self.turn.id))
+        rows, self._answers = await asyncio.gather(
+            self._store.items(self.thread.id, after=first_item_of(self.turn.id)),
+            settled_answers(self._store, self.turn.id),
+        )
         self._items = {row.id: item_of(row) for row in rows if row.turn_id == self.turn.id}
-        self._answers = await settled_answers(self._store, self.turn.id)
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
@@ -139,7 +141,9 @@ class OpenTurn:
         """Of the thread, the oldest first; what was compacted too."""
         first = first_item_of(self.turn.id)
         if self._past is None:
-            self._past = [item for item in await all_items(self._store, self.thread.id) if item.id <= first]
+            items = await all_items(self._store, self.thread.id)
+            self._past = [item for item in items if item.id <= first]
+            return items
         # A compaction may have come since, from outside.
         return [*self._past, *await all_items(self._store, self.thread.id, after=first)]
 
@@ -210,7 +214,7 @@ class OpenTurn:
         self.flush()
         if isinstance(item.detail, (CellRun, ToolCall)):
             # What the cell or the call has told comes before the end of what it was for.
-            await self._flush_events()
+            await self._events_sent()
         ended = replace(item, status=status, ended_at=self._pen.now(), detail=detail or item.detail)
         await self._keep((ended,))
         return ended
