@@ -123,7 +123,8 @@ class Streams:
                     if self._early:
                         # Right behind what it builds on, and before what came later.
                         self._release()
-                if not rows:
+                if len(rows) < _PAGE:
+                    # It returns at once if there is more by now: no page is read to find out that it is empty.
                     await self.store.wait_for_events(self._last, _LONG_MS)
         except CloisterError as error:
             # Whoever follows is told, and may come again.
