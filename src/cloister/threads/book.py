@@ -362,7 +362,7 @@ class Book:
             left_ms = turn.budget.wall_ms - (self.pen.now() - turn.started_at).total_seconds() * 1000
             return await self._within(driver.run(opened), left_ms, turn.budget.wall_ms)
         finally:
-            opened.flush()
+            await opened.leave()
 
     async def _within(self, work: Awaitable[TurnEnd], left_ms: float, wall_ms: int) -> TurnEnd:
         """On the host's clock, which tests can move."""

@@ -6,6 +6,7 @@ Everything that is written here is safe when the call returns. What was written 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -16,6 +17,7 @@ from cloister.core.content import text_content
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.dynamic import DynamicToolSpec
 from cloister.core.envelope import Envelope
+from cloister.core.errors import CloisterError
 from cloister.core.item import KIND_OF, CellRun, ContextCompaction, Detail, Item, Notification, ToolCall, UserMessage
 from cloister.core.run import RunResult
 from cloister.core.strand import Strand
@@ -105,6 +107,8 @@ class OpenTurn:
         self._flushing: asyncio.TimerHandle | None = None
         # The event that says that an item has begun.
         self._begun: dict[str, int] = {}
+        # Items that are on their way into the log.
+        self._beginning: list[tuple[Item, Awaitable[tuple[int, ...]], Sequence[Write]]] = []
         # What was said before this turn: it does not change any more.
         self._past: list[Item] | None = None
 
@@ -209,6 +213,32 @@ class OpenTurn:
         """Write items down as they are now, new ones or such as have changed; all of them or none."""
         await self._keep(items)
 
+    def begin(self, item: Item) -> None:
+        """As `keep`, for a new item, without waiting for it: it is safe when what is kept or settled next is, and
+        shares its way to the disk where that comes at once."""
+        writes = self._pen.item(item)
+        self._beginning.append((item, self._pen.send(*writes), writes))
+        self._items[item.id] = item
+        self._streams.expect(item.id)
+
+    async def begun(self) -> None:
+        """Returns when all that has begun is safe."""
+        while self._beginning:
+            item, sent, writes = self._beginning[0]
+            try:
+                [self._begun[item.id]] = await self._pen.written(sent, writes)
+            except CloisterError:
+                self._streams.forget(item.id)
+                self._beginning.clear()
+                raise
+            self._beginning = [one for one in self._beginning if one[0] is not item]
+
+    async def leave(self) -> None:
+        """The driver has: what it was saying is told, and what it had begun can be found by who ends the turn."""
+        self.flush()
+        with suppress(CloisterError):
+            await self.begun()
+
     async def end(self, item: Item, status: Status = Status.COMPLETED, detail: Detail | None = None) -> Item:
         """An item that has ended, written down."""
         self.flush()
@@ -223,7 +253,9 @@ class OpenTurn:
         writes: list[Write] = [*more]
         for one in items:
             writes += self._pen.item(one)
-        numbers = await self._pen.write(*writes)
+        sent = self._pen.send(*writes)
+        await self.begun()
+        numbers = await self._pen.written(sent, writes)
         for one, seq in zip(items, numbers, strict=True):
             self._items[one.id] = one
             self._begun.setdefault(one.id, seq)
@@ -232,7 +264,7 @@ class OpenTurn:
 
     def delta(self, item: Item, text: str) -> None:
         """A piece of an item's text, for who listens now: gathered for a moment, and not written down. The item must
-        have been kept before."""
+        have been kept or begun before."""
         parts = self._deltas.setdefault(item.id, [])
         parts.append(text)
         if sum(map(len, parts)) >= _MOST_CHARS:
