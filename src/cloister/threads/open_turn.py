@@ -254,8 +254,11 @@ class OpenTurn:
         for one in items:
             writes += self._pen.item(one)
         sent = self._pen.send(*writes)
-        await self.begun()
-        numbers = await self._pen.written(sent, writes)
+        try:
+            await self.begun()
+        finally:
+            # Also when that has failed, or was cancelled: it is on its way.
+            numbers = await self._pen.written(sent, writes)
         for one, seq in zip(items, numbers, strict=True):
             self._items[one.id] = one
             self._begun.setdefault(one.id, seq)
@@ -308,6 +311,9 @@ class OpenTurn:
             writes.append(Put(replace(row, state="delivered", turn_id=self.turn.id)))
         try:
             await self._keep(items, *writes)
+        except asyncio.CancelledError:
+            # Written all the same: they were delivered.
+            raise
         except BaseException:
             self._line.give_back(mine)
             raise

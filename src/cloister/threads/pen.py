@@ -3,6 +3,7 @@
 What is told is what is written: no event without its row, and no row that the stream does not know of.
 """
 
+import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -39,7 +40,8 @@ class Pen:
         return self._ledger.leaving
 
     async def write(self, *writes: Write) -> tuple[int, ...]:
-        """Done when all of it is safe. Raises `SessionClosed` when the session is not ours any more."""
+        """Done when all of it is safe, also for who is cancelled meanwhile: whoever ends a turn then finds what was
+        begun in it. Raises `SessionClosed` when the session is not ours any more."""
         return await self.written(self.send(*writes), writes)
 
     def send(self, *writes: Write) -> Awaitable[tuple[int, ...]]:
@@ -50,7 +52,12 @@ class Pen:
         return self._ledger.ink.write(self.session_id, *writes)
 
     async def written(self, sent: Awaitable[tuple[int, ...]], writes: Sequence[Write]) -> tuple[int, ...]:
-        numbers = await sent
+        try:
+            numbers = await sent
+        except asyncio.CancelledError:
+            # It was handed over and cannot be taken back.
+            await sent
+            raise
         if (telemetry := self._ledger.telemetry) is not None:
             for one in writes:
                 if isinstance(one, Append):
