@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -86,7 +87,7 @@ async def test_custom_tool_that_is_called_as_a_function_is_told_as_that(stream: 
 
 async def test_call_whose_text_never_came_is_no_answer() -> None:
     item = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_1", "name": "exec", "input": ""}
-    response = {
+    response: dict[str, Any] = {
         "id": "resp_1",
         "object": "response",
         "created_at": 1,
@@ -97,7 +98,7 @@ async def test_call_whose_text_never_came_is_no_answer() -> None:
         "tool_choice": "auto",
         "tools": [],
     }
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "response.created", "sequence_number": 0, "response": {**response, "status": "in_progress"}},
         {"type": "response.output_item.added", "sequence_number": 1, "output_index": 0, "item": item},
         {
