@@ -2,8 +2,9 @@
 in a process of its own.
 
 Each thread was made and had a turn with a program. What is there once, and what is kept for those that were busy last,
-is there before the first is counted. The memory is the larger of two measurements, as in `bench.idle`. Caches that libraries have, each with a bound of its
-own, are in it while they fill: pydantic's of the texts that it has read takes about half a KB for each thread.
+is there before the first is counted. The memory is the larger of two measurements, as in `bench.idle`. Caches that
+libraries have, each with a bound of its own, are in it while they fill: pydantic's of the texts that it has read takes
+about half a KB for each thread.
 """
 
 import asyncio

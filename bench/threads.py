@@ -130,7 +130,7 @@ def _idle() -> list[Row]:
     return [
         Row("an idle thread that had a turn [tasks, for 500 of them]", tasks, 0.0),
         Row(
-            "an idle thread that had a turn [KB of host memory, with caches of libraries that fill]",
+            "an idle thread that had a turn [KB of host memory, caches that fill included]",
             kilobytes,
             _MOST_IDLE_KB,
         ),
