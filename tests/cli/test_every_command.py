@@ -73,6 +73,16 @@ def test_commands_without_json_are_those_that_talk_or_write_something_else() -> 
     }
 
 
+def test_help_of_every_command_has_an_example_and_its_exit_codes() -> None:
+    lacking: dict[str, list[str]] = {}
+    for name, app in commands(every_command()):
+        epilogue = app.help_epilogue or ""
+        parts = [part for part in (f"  cloister {name}", "Exit codes:") if part not in epilogue]
+        if parts:
+            lacking[name] = parts
+    assert lacking == {}
+
+
 # -- what is there ----------------------------------------------------------------------------------------------------
 
 
