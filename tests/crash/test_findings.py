@@ -249,6 +249,28 @@ async def test_a_session_that_two_hosts_open_at_once_is_whole_for_the_one_that_g
         assert await mine.session("s") == before
 
 
+async def test_a_session_that_two_hosts_make_at_once_is_waited_for(tmp_path: Path) -> None:
+    looked, go = asyncio.Event(), asyncio.Event()
+
+    class Late(Fragile):
+        async def session(self, session_id: str) -> SessionRow | None:
+            found = await super().session(session_id)
+            looked.set()
+            await go.wait()
+            return found
+
+    mine, late = Fragile(tmp_path / "s.db"), Late(tmp_path / "s.db")
+    async with Till().cloister(mine) as one, Till().cloister(late) as other:
+        second = asyncio.ensure_future(other.open_session("s", wait_ms=60_000))
+        await looked.wait()
+        async with await one.open_session("s") as session:
+            await session.run("x = 42")
+            go.set()
+            done, _ = await asyncio.wait([second], timeout=0.5)
+            assert not done
+        assert (await (await second).run("x")).result == 42
+
+
 async def test_events_of_a_session_are_heard_though_another_is_lost(tmp_path: Path) -> None:
     heard: list[Event] = []
     async with Till().cloister(tmp_path / "s.db", on_event=heard.append) as cloister:

@@ -258,22 +258,22 @@ class Cloister(Approving, Stored, Conversing, Recovering, Spawning, OneShot):
         with, as text, bytes or `InitialFile`; `mounts` are real directories among its files: see `Mount`. `durability`
         is the runtime's unless it is given. `wait_ms`: how long to wait for a session that is open in another process.
         """
-        initial = parse_files(files)
+        initial, bounds = parse_files(files), given.check_limits(limits)
         terms = Terms.parse(tools, approvals, deny, hooks, secrets, sources, include_base_tools, plugins, mounts)
         wait_ms = given.check_wait(wait_ms)
-        level = given.level_for(durability, self._ledger and self._ledger.store)
+        level, reopen = given.level_for(durability, self._ledger and self._ledger.store), None
         if self._recovery is not None:
             checked = check_session_id(session_id)
             if (waiting := await self._recovery.going(checked, terms)) is not None:
                 return waiting
             self._free_id(checked)
-            bounds = given.check_limits(limits)
-            if reopened := await self._recovery.reopen(checked, language, bounds, terms, level, wait_ms):
+            reopen = partial(self._recovery.reopen, checked, language, bounds, terms, level, wait_ms)
+            if reopened := await reopen():
                 return reopened
         options = SessionOptions(
             id=self._free_id(session_id),
             language=parse_language(language),
-            limits=given.check_limits(limits) or self._limits,
+            limits=bounds or self._limits,
             type_check=self._type_check if type_check is None else given.parse_type_check(type_check),
             title=title,
             tenant=tenant,
@@ -281,7 +281,7 @@ class Cloister(Approving, Stored, Conversing, Recovering, Spawning, OneShot):
             durability=level or self._durability,
             files=initial,
         )
-        return await self._add(options, None, terms)
+        return await self._made_or_waited_for(options.id, self._add(options, None, terms), reopen if wait_ms else None)
 
     async def restore_session(
         self,
