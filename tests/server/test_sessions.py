@@ -278,3 +278,62 @@ def test_large_and_slow_bodies_are_cut_off_and_others_served_meanwhile() -> None
         ):
             assert raw(bad).startswith((b"HTTP/1.1 400", b"HTTP/1.1 501")), bad
         assert client.post("/v1/sessions/s/run", json={"code": "1 + 1"}).json()["result"] == 2
+
+
+def test_what_is_always_allowed_is_what_its_rule_says(server: Running) -> None:
+    with server.client() as client:
+        client.post("/v1/sessions", json={"id": "always"})
+
+        def run(order: str, amount: int) -> dict[str, Any]:
+            code = f"await refund(order_id={order!r}, amount={amount})"
+            return client.post("/v1/sessions/always/run", json={"code": code}).json()
+
+        def decided(asked: dict[str, Any], **body: Any) -> httpx2.Response:
+            return client.post(f"/v1/approvals/{asked['approvals'][0]['id']}", json=body)
+
+        asked = run("A1", 5)
+        for body in ({"decision": "allow_always", "rule": "args.amount <"}, {"decision": "allow", "rule": "true"}):
+            refused = decided(asked, **body)
+            assert _problem(refused) == (422, "INVALID_INPUT"), body
+            assert refused.json()["pointer"] == "/rule"
+        told = decided(asked, decision="allow_always", rule="args.amount < 10", message="small ones").json()
+        assert told["outcome"] == "executed"
+        approval = told["approval"]
+        assert (approval["state"], approval["decision"], approval["rule"], approval["message"]) == (
+            "allowed", "allow_always", "args.amount < 10", "small ones"
+        )  # fmt: skip
+        assert (run("B2", 9)["result"], run("B2", 10)["status"]) == ("paid 9 for B2", "waiting_for_approval")
+        # Without a rule: those with the same arguments.
+        asked = run("C3", 20)
+        assert decided(asked, decision="allow_always").json()["outcome"] == "executed"
+        assert (run("C3", 20)["result"], run("C3", 21)["status"]) == ("paid 20 for C3", "waiting_for_approval")
+        denied = run("D4", 30)
+        assert decided(denied, decision="deny", message="not today").json()["outcome"] == "denied"
+        seen = client.post(f"/v1/sessions/always/cells/{denied['cell_id']}/wait", json={"yield_ms": 30_000}).json()
+        assert "not today" in seen["error"]["message"]
+        # Each state can be asked for, a page at a time.
+        first = client.get("/v1/approvals?session_id=always&limit=2").json()
+        rest = client.get("/v1/approvals?session_id=always", params={"after": first["next_after"]}).json()
+        states = [one["state"] for one in (*first["approvals"], *rest["approvals"])]
+        assert states == ["allowed", "pending", "allowed", "pending", "denied"]
+        for state in ("allowed", "pending", "denied", "expired"):
+            found = client.get(f"/v1/approvals?session_id=always&state={state}").json()["approvals"]
+            assert len(found) == states.count(state)
+        assert _problem(client.get("/v1/approvals?state=perhaps")) == (422, "INVALID_INPUT")
+
+
+def test_question_that_nobody_answers_in_time_has_expired() -> None:
+    with running("memory:", approval_ttl_ms=1) as server, server.client() as client:
+        client.post("/v1/sessions", json={"id": "late"})
+        run = client.post("/v1/sessions/late/run", json={"code": "await refund('A', 1)"}).json()
+        asked = run["approvals"][0]["id"] if run["approvals"] else None
+        if asked is None:
+            # It was over before the run could tell of it.
+            asked = client.get("/v1/approvals?session_id=late").json()["approvals"][0]["id"]
+        else:
+            seen = client.post(f"/v1/sessions/late/cells/{run['cell_id']}/wait", json={"yield_ms": 30_000}).json()
+            assert seen["error"]["code"] == "APPROVAL_EXPIRED"
+        told = client.post(f"/v1/approvals/{asked}", json={"decision": "allow"}).json()
+        assert (told["outcome"], told["approval"]["state"]) == ("expired", "expired")
+        many = client.post("/v1/approvals/decide", json={"decisions": [{"id": asked, "decision": "allow"}]}).json()
+        assert [one["outcome"] for one in many["results"]] == ["expired"]

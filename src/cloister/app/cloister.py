@@ -471,7 +471,10 @@ class Cloister(Approving, Stored, Conversing, Recovering, Spawning, OneShot):
         )
         if origin is not None and parent is None:
             session.check_origin(origin)
-        return await self._register(session, options, grounds, kept)
+        session = await self._register(session, options, grounds, kept)
+        session.tell_of_itself(origin, forked=parent is not None)
+        self._untold.release(options.id)
+        return session
 
     async def _register(
         self, session: Session, options: SessionOptions, grounds: Grounds, kept: SessionRow | None
@@ -485,7 +488,6 @@ class Cloister(Approving, Stored, Conversing, Recovering, Spawning, OneShot):
             except BaseException:
                 del self._sessions[options.id]
                 raise
-        self._untold.release(options.id)
         return session
 
     async def _enter(self, session: Session, kept: SessionRow | None) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from cloister.core.errors import NotKept, SessionExists, SessionNotFound
+from cloister.core.errors import NotKept, SessionExists, SessionNotFound, within
 from cloister.core.file import Mount
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.language import Language
@@ -72,9 +72,10 @@ class _Host:
     def check_environments(self, wanted: Sequence[TurnEnvironmentParams], *, is_new: bool) -> None:
         """Refuse what there is not here and, for a session that is yet to be made, what it would not have."""
         known = self._cloister.environments
-        for one in wanted:
-            check_known(one.environment_id, known)
-            base_of(one.environment_id, one.cwd)
+        for place, one in enumerate(wanted):
+            with within("environments", place):
+                check_known(one.environment_id, known)
+                base_of(one.environment_id, one.cwd)
         if is_new:
             check_for_new_session(wanted, known)
 

@@ -25,6 +25,8 @@ class Body(BaseModel):
 class Nothing(Body):
     """An empty object."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{}]})
+
 
 class Limits(Body):
     """Each may only narrow what there is."""
@@ -206,4 +208,8 @@ class DecideOne(Decide):
 
 
 class DecideMany(Body):
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"decisions": [{"id": "apr_01M7R1G5Y5EAR2RF91RSZBHS1Y", "decision": "allow"}]}]}
+    )
+
     decisions: Annotated[list[DecideOne], Field(min_length=1, max_length=1000)]

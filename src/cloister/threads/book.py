@@ -24,6 +24,7 @@ from cloister.core.errors import (
     SessionClosed,
     StoreUnavailable,
     TurnNotFound,
+    within,
 )
 from cloister.core.item import Item, ItemKind, UserMessage
 from cloister.core.strand import Strand
@@ -140,9 +141,11 @@ class Book:
     async def begin(self, params: TurnParams) -> tuple[Turn, bool]:
         """The turn, and whether its operation_key has made it before."""
         choice = self._choice(params.model, switch_provider=params.switch_provider)
-        check_specs((*self.thread.dynamic_tools, *params.dynamic_tools))
-        check_schemas(params.dynamic_tools)
-        environment_id = self._environment(params.environment_id)
+        with within("dynamic_tools"):
+            check_specs((*self.thread.dynamic_tools, *params.dynamic_tools))
+            check_schemas(params.dynamic_tools)
+        with within("environment_id"):
+            environment_id = self._environment(params.environment_id)
         async with self._one_at_a_time:
             digest = params.digest()
             if params.operation_key is not None:
@@ -157,7 +160,8 @@ class Book:
                     return (live.turn if live is not None else turn_of(found[0])), True
             if len(self._live) >= MAX_TURNS:
                 raise QueueFull(f"thread {self.thread.id!r} has {MAX_TURNS} turns that have not ended")
-            await self._base(environment_id)
+            with within("environment_id"):
+                await self._base(environment_id)
             turn = self._new_turn(
                 params.input,
                 params.model or self.thread.model if choice is None else choice.model,

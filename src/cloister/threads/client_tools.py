@@ -34,7 +34,8 @@ MAX_PENDING = 128
 TIMEOUT_MS = 300_000
 # The gate's own patience is longer: the client is told when its time is over, and only here.
 _GATE_MS = TIMEOUT_MS + 30_000
-_SETTLED = {"resolved": Status.COMPLETED, "timeout": Status.FAILED, "cancelled": Status.CANCELLED}
+# An item of such a call is in progress, completed or failed; the event beside it says in which way.
+_SETTLED = {"resolved": Status.COMPLETED, "timeout": Status.FAILED, "cancelled": Status.FAILED}
 
 
 @dataclass(slots=True, eq=False)

@@ -5,7 +5,7 @@ Which there are is the host's to say, and what they are among the files of a ses
 
 import logging
 
-from cloister.core.errors import InvalidInput
+from cloister.core.errors import InvalidInput, within
 from cloister.core.thread import DriverKind, Thread, ThreadParams
 from cloister.core.turn import LOCAL, TurnEnvironmentParams
 from cloister.sessions.files.paths import ROOT
@@ -18,12 +18,14 @@ log = logging.getLogger("cloister.threads")
 def check_driven(params: ThreadParams) -> None:
     """Environments are where programs work. A driver that runs none would take them and ignore them."""
     if params.driver is DriverKind.NATIVE:
-        for one in params.environments:
+        for place, one in enumerate(params.environments):
             if one != TurnEnvironmentParams(LOCAL):
-                raise InvalidInput(
-                    f"the environment {one.environment_id!r} is of no use to driver 'native', which runs no programs",
-                    hint="use the driver 'code', or tools that know the directory",
-                )
+                with within("environments", place):
+                    raise InvalidInput(
+                        f"the environment {one.environment_id!r} is of no use to driver 'native', which runs no "
+                        "programs",
+                        hint="use the driver 'code', or tools that know the directory",
+                    )
 
 
 def place_told(turn: OpenTurn) -> str:

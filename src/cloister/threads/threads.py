@@ -19,6 +19,7 @@ from cloister.core.errors import (
     SessionNotFound,
     ThreadNotFound,
     TurnNotFound,
+    within,
 )
 from cloister.core.ids import IdSource
 from cloister.core.item import Item
@@ -151,10 +152,12 @@ class Threads:
         session_id = params.session_id or self._ids.new("ses_")
         session = await self._session(session_id, tenant, params.language)
         if params.language not in (None, session.language):
-            raise InvalidLanguage(f"session {session.id!r} speaks {session.language}, not {params.language}")
-        for one in params.environments:
-            await session.add_environment(one.environment_id)
-            await session.base_in(one.environment_id, one.cwd)
+            with within("language"):
+                raise InvalidLanguage(f"session {session.id!r} speaks {session.language}, not {params.language}")
+        for place, one in enumerate(params.environments):
+            with within("environments", place):
+                await session.add_environment(one.environment_id)
+                await session.base_in(one.environment_id, one.cwd)
         now = self._pen(session.id, "").now()
         thread = Thread(
             self._ids.new("thr_"),
