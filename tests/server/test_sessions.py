@@ -280,6 +280,11 @@ def test_large_and_slow_bodies_are_cut_off_and_others_served_meanwhile() -> None
         assert client.post("/v1/sessions/s/run", json={"code": "1 + 1"}).json()["result"] == 2
 
 
+def _ended(client: httpx2.Client, asked: dict[str, Any], session: str = "always") -> dict[str, Any]:
+    url = f"/v1/sessions/{session}/cells/{asked['cell_id']}/wait"
+    return client.post(url, json={"yield_ms": 30_000}).json()
+
+
 def test_what_is_always_allowed_is_what_its_rule_says(server: Running) -> None:
     with server.client() as client:
         client.post("/v1/sessions", json={"id": "always"})
@@ -302,20 +307,22 @@ def test_what_is_always_allowed_is_what_its_rule_says(server: Running) -> None:
         assert (approval["state"], approval["decision"], approval["rule"], approval["message"]) == (
             "allowed", "allow_always", "args.amount < 10", "small ones"
         )  # fmt: skip
-        assert (run("B2", 9)["result"], run("B2", 10)["status"]) == ("paid 9 for B2", "waiting_for_approval")
+        assert _ended(client, asked)["status"] == "completed"
+        assert run("B2", 9)["result"] == "paid 9 for B2"
         # Without a rule: those with the same arguments.
-        asked = run("C3", 20)
+        asked = run("B2", 10)
         assert decided(asked, decision="allow_always").json()["outcome"] == "executed"
-        assert (run("C3", 20)["result"], run("C3", 21)["status"]) == ("paid 20 for C3", "waiting_for_approval")
-        denied = run("D4", 30)
-        assert decided(denied, decision="deny", message="not today").json()["outcome"] == "denied"
-        seen = client.post(f"/v1/sessions/always/cells/{denied['cell_id']}/wait", json={"yield_ms": 30_000}).json()
-        assert "not today" in seen["error"]["message"]
+        assert _ended(client, asked)["result"] == "paid 10 for B2"
+        assert run("B2", 10)["result"] == "paid 10 for B2"
+        asked = run("B2", 11)
+        assert decided(asked, decision="deny", message="not today").json()["outcome"] == "denied"
+        assert "not today" in _ended(client, asked)["error"]["message"]
+        run("C3", 12)
         # Each state can be asked for, a page at a time.
         first = client.get("/v1/approvals?session_id=always&limit=2").json()
         rest = client.get("/v1/approvals?session_id=always", params={"after": first["next_after"]}).json()
         states = [one["state"] for one in (*first["approvals"], *rest["approvals"])]
-        assert states == ["allowed", "pending", "allowed", "pending", "denied"]
+        assert states == ["allowed", "allowed", "denied", "pending"]
         for state in ("allowed", "pending", "denied", "expired"):
             found = client.get(f"/v1/approvals?session_id=always&state={state}").json()["approvals"]
             assert len(found) == states.count(state)
@@ -331,8 +338,7 @@ def test_question_that_nobody_answers_in_time_has_expired() -> None:
             # It was over before the run could tell of it.
             asked = client.get("/v1/approvals?session_id=late").json()["approvals"][0]["id"]
         else:
-            seen = client.post(f"/v1/sessions/late/cells/{run['cell_id']}/wait", json={"yield_ms": 30_000}).json()
-            assert seen["error"]["code"] == "APPROVAL_EXPIRED"
+            assert _ended(client, run, "late")["error"]["code"] == "APPROVAL_EXPIRED"
         told = client.post(f"/v1/approvals/{asked}", json={"decision": "allow"}).json()
         assert (told["outcome"], told["approval"]["state"]) == ("expired", "expired")
         many = client.post("/v1/approvals/decide", json={"decisions": [{"id": asked, "decision": "allow"}]}).json()
