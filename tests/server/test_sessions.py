@@ -28,6 +28,7 @@ def test_a_session_is_made_used_described_copied_and_destroyed(server: Running) 
         assert _problem(client.post("/v1/sessions", json={"id": "story"})) == (409, "SESSION_EXISTS")
         wide = client.post("/v1/sessions", json={"limits": {"memory_mb": 1 << 20}})
         assert _problem(wide) == (422, "INVALID_LIMITS")
+        assert wide.json()["pointer"] == "/limits"
 
         def run(code: str, session: str = "story", **given: Any) -> dict[str, Any]:
             return client.post(f"/v1/sessions/{session}/run", json={"code": code, **given}).json()
@@ -228,6 +229,17 @@ def test_what_does_not_fit_is_refused_with_where_it_is_wrong(server: Running) ->
             found = client.post(run, json=body)
             assert _problem(found) == (422, "INVALID_INPUT")
             assert found.json()["pointer"] == pointer
+        for change in ({"title": None}, {"labels": None}, {"id": "x"}):
+            found = client.patch("/v1/sessions/bad", json=change)
+            assert _problem(found) == (422, "INVALID_INPUT")
+            assert found.json()["pointer"] == f"/{next(iter(change))}"
+        # A key of repetition is for what it is kept for.
+        for method, path in (("POST", ""), ("PATCH", "/bad"), ("PUT", "/bad/values/k"), ("DELETE", "/bad")):
+            found = client.request(method, f"/v1/sessions{path}", json={}, headers={"idempotency-key": "k"})
+            assert _problem(found) == (422, "INVALID_INPUT"), path
+            assert "Idempotency-Key" in found.json()["detail"]
+        # What is yet to come cannot be asked for.
+        assert _problem(client.get(f"/v1/sessions/bad/events?since_seq={2**50}")) == (422, "INVALID_INPUT")
         for content in (b"{", b"\xff\xfe", b"[" * 100_000, b'{"code": "1"}x', b"\x00"):
             assert _problem(client.post(run, content=content, headers=_JSON)) == (400, "MALFORMED"), content[:20]
         assert _problem(client.post(run, json={"code": "1", "session_id": "other"})) == (422, "INVALID_INPUT")

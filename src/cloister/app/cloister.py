@@ -361,11 +361,14 @@ class Cloister(Approving, Stored, Conversing, Recovering, Spawning, OneShot):
     async def destroy_session(self, session_id: str) -> bool:
         """Close a session and forget it. False if there was none to destroy, for example as it was closed."""
         session = self.find(session_id)
+        thread_ids = await self._threads_of(session_id)
         if session is not None:
             await session.close()
         if self._ledger is not None and self._recovery is not None:
             self._recovery.forget(session_id)
-            return await self._ledger.destroy(session_id) or session is not None
+            if destroyed := await self._ledger.destroy(session_id):
+                await self._forget_threads(session_id, thread_ids)
+            return destroyed or session is not None
         return session is not None
 
     # -- inside ----------------------------------------------------------------------------------------------

@@ -56,6 +56,13 @@ class Conversing:
         if self._ledger is not None:
             await self.threads.open()
 
+    async def _threads_of(self, session_id: str) -> list[str]:
+        return await self._threads.of_session(session_id) if self._threads is not None else []
+
+    async def _forget_threads(self, session_id: str, thread_ids: list[str]) -> None:
+        if self._threads is not None:
+            await self._threads.forget(session_id, thread_ids)
+
     async def _close_threads(self) -> None:
         """Before anything else: what ends from now on has only been left."""
         if self._threads is not None:

@@ -66,10 +66,15 @@ class CreateSession(Body):
 
 
 class ChangeSession(Body):
+    """What is not said stays."""
+
     model_config = ConfigDict(json_schema_extra={"examples": [{"title": "Notes of May", "labels": {"team": "b"}}]})
 
-    title: LabelText | None = None
-    labels: Labels | None = None
+    title: LabelText = ""
+    labels: Labels = Field(default_factory=dict)
+
+    def said(self) -> dict[str, Any]:
+        return {name: value for name, value in self if name in self.model_fields_set}
 
 
 class Run(Body):

@@ -140,7 +140,8 @@ class Book:
 
     async def begin(self, params: TurnParams) -> tuple[Turn, bool]:
         """The turn, and whether its operation_key has made it before."""
-        choice = self._choice(params.model, switch_provider=params.switch_provider)
+        with within(*(("model",) if params.model is not None else ())):
+            choice = self._choice(params.model, switch_provider=params.switch_provider)
         with within("dynamic_tools"):
             check_specs((*self.thread.dynamic_tools, *params.dynamic_tools))
             check_schemas(params.dynamic_tools)

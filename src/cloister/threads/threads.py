@@ -138,6 +138,26 @@ class Threads:
             await asyncio.wait(self._closing)
         await self._streams.close()
 
+    async def of_session(self, session_id: str) -> list[str]:
+        """The ids of all its threads."""
+        found: list[str] = []
+        before: str | None = None
+        while True:
+            page = await self._store.threads(ThreadQuery(session_id=session_id), before=before, limit=MAX_PAGE)
+            found += [row.id for row in page.rows]
+            if (before := page.before) is None:
+                return found
+
+    async def forget(self, session_id: str, thread_ids: Iterable[str]) -> None:
+        """The session was destroyed, and its threads with it: nothing goes on, and who follows them is told."""
+        self._tools.pop(session_id, None)
+        self._own.pop(session_id, None)
+        for thread_id in thread_ids:
+            book = self._books.pop(thread_id, None)
+            if book is not None:
+                await book.close()
+            self._streams.end(thread_id)
+
     # -- threads -------------------------------------------------------------------------------------------------
 
     async def create(self, params: ThreadParams | None = None, *, tenant: str = "") -> Thread:

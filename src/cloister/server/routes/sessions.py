@@ -127,7 +127,7 @@ async def change(request: Request, session_id: SessionId, body: ChangeSession) -
     """Another title, or other labels in place of those that it has."""
     visit = visit_of(request)
     session = await visit.session(session_id)
-    await session.describe(title=body.title, labels=body.labels)
+    await session.describe(**body.said())
     return answer(session.meta())
 
 
