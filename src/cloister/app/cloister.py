@@ -361,14 +361,11 @@ class Cloister(Approving, Stored, Conversing, Recovering, Spawning, OneShot):
     async def destroy_session(self, session_id: str) -> bool:
         """Close a session and forget it. False if there was none to destroy, for example as it was closed."""
         session = self.find(session_id)
-        thread_ids = await self._threads_of(session_id)
         if session is not None:
             await session.close()
         if self._ledger is not None and self._recovery is not None:
             self._recovery.forget(session_id)
-            if destroyed := await self._ledger.destroy(session_id):
-                await self._forget_threads(session_id, thread_ids)
-            return destroyed or session is not None
+            return await self._destroy_stored(session_id) or session is not None
         return session is not None
 
     # -- inside ----------------------------------------------------------------------------------------------
@@ -474,14 +471,14 @@ class Cloister(Approving, Stored, Conversing, Recovering, Spawning, OneShot):
         )
         if origin is not None and parent is None:
             session.check_origin(origin)
-        session = await self._register(session, options, grounds, kept)
+        await self._register(session, options, grounds, kept)
         session.tell_of_itself(origin, forked=parent is not None)
         self._untold.release(options.id)
         return session
 
     async def _register(
         self, session: Session, options: SessionOptions, grounds: Grounds, kept: SessionRow | None
-    ) -> Session:
+    ) -> None:
         # Somebody may have taken the id while the engine started.
         self._free_id(options.id)
         self._sessions[options.id], self._grounds[options.id] = session, grounds
@@ -491,7 +488,6 @@ class Cloister(Approving, Stored, Conversing, Recovering, Spawning, OneShot):
             except BaseException:
                 del self._sessions[options.id]
                 raise
-        return session
 
     async def _enter(self, session: Session, kept: SessionRow | None) -> None:
         """From now on the session is in the store, and ours."""

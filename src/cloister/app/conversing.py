@@ -1,9 +1,18 @@
 """The threads of a host with a store: opened and closed with it, their sessions among its own."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from cloister.core.errors import NotKept, SessionExists, SessionNotFound, within
+from cloister.core.errors import (
+    CodeExecutionUnavailable,
+    ConfinementUnavailable,
+    EngineUnavailable,
+    NotKept,
+    SessionExists,
+    SessionNotFound,
+    within,
+)
 from cloister.core.file import Mount
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.language import Language
@@ -17,9 +26,12 @@ from cloister.sessions.ledger import Ledger
 from cloister.sessions.session import Session
 from cloister.threads import ClientTools, Threads
 from cloister.threads.drivers import CodeDriver, NativeDriver
+from cloister.threads.rows import threads_of
 
 if TYPE_CHECKING:
     from cloister.app.cloister import Cloister
+
+log = logging.getLogger("cloister.app")
 
 
 class Conversing:
@@ -56,12 +68,14 @@ class Conversing:
         if self._ledger is not None:
             await self.threads.open()
 
-    async def _threads_of(self, session_id: str) -> list[str]:
-        return await self._threads.of_session(session_id) if self._threads is not None else []
-
-    async def _forget_threads(self, session_id: str, thread_ids: list[str]) -> None:
-        if self._threads is not None:
-            await self._threads.forget(session_id, thread_ids)
+    async def _destroy_stored(self, session_id: str) -> bool:
+        """A session that is closed here, with all that is in the store of it, its threads too."""
+        assert self._ledger is not None
+        thread_ids = await threads_of(self._ledger.store, session_id)
+        destroyed = await self._ledger.destroy(session_id)
+        if destroyed and self._threads is not None:
+            await self._threads.destroyed(session_id, thread_ids)
+        return destroyed
 
     async def _close_threads(self) -> None:
         """Before anything else: what ends from now on has only been left."""
@@ -92,7 +106,14 @@ class _Host:
         """The session of that id, new or as it is in the store, with the tools of its client if it can be given any."""
         # Of one that is there already, Python says nothing.
         speaks = language or Language.PYTHON
-        session = await self._open(check_session_id(session_id), tenant, source, speaks)
+        try:
+            session = await self._open(check_session_id(session_id), tenant, source, speaks)
+        except (EngineUnavailable, ConfinementUnavailable) as error:
+            log.error("session %s of a thread found no worker: %s", session_id, error)
+            raise CodeExecutionUnavailable(
+                f"no {speaks} programs can be run here now: no worker starts",
+                hint="the log of the host says why; then ask again",
+            ) from error
         if session.meta().tenant != tenant:
             await session.close()
             raise SessionNotFound(f"there is no session {session_id!r}")

@@ -14,7 +14,7 @@ from typing import Any
 
 from cloister.core.cell import Content
 from cloister.core.diagnostic import ErrorObject
-from cloister.core.dynamic import DynamicToolCallResult, DynamicToolSpec, check_specs
+from cloister.core.dynamic import DynamicToolCallResult, DynamicToolSpec
 from cloister.core.errors import (
     CloisterError,
     InvalidInput,
@@ -29,7 +29,7 @@ from cloister.core.errors import (
 from cloister.core.item import Item, ItemKind, UserMessage
 from cloister.core.strand import Strand
 from cloister.core.thread import Thread, Wake, parse_patch
-from cloister.core.turn import LOCAL, Status, SteerParams, SteerReceipt, Turn, TurnParams, TurnUsage
+from cloister.core.turn import Status, SteerParams, SteerReceipt, Turn, TurnParams, TurnUsage
 from cloister.core.wire import keep_json, to_json
 from cloister.ports.clock import Clock
 from cloister.ports.rows import Write
@@ -37,9 +37,10 @@ from cloister.ports.store import Store
 from cloister.ports.telemetry import IN_TURN
 from cloister.sessions.session import Session
 from cloister.threads.background import Background
-from cloister.threads.client_tools import ClientTools, check_schemas
+from cloister.threads.client_tools import ClientTools, check_tools
 from cloister.threads.compacting import Place, compact
 from cloister.threads.driver import Choice, Driver, ModelDriver, TurnEnd
+from cloister.threads.environments import environment_of
 from cloister.threads.finishing import NAME as FINISH
 from cloister.threads.inputs import Line
 from cloister.threads.open_turn import BudgetSpent, OpenTurn
@@ -98,6 +99,8 @@ class Book:
         self._line = Line(pen, store)
         self._last_number = 0
         self._closing = False
+        # It is about to see whether to begin a turn by itself.
+        self._is_waking = False
         # One operation key makes one turn, and one id of a client's one input, although the store is asked in between.
         self._one_at_a_time = asyncio.Lock()
         # A model is asked for one summary at a time.
@@ -105,7 +108,7 @@ class Book:
 
     @property
     def is_idle(self) -> bool:
-        return not self._live and not self._one_at_a_time.locked()
+        return not (self._live or self._is_waking or self._one_at_a_time.locked())
 
     async def load(self) -> None:
         """What has been written down of it."""
@@ -140,13 +143,9 @@ class Book:
 
     async def begin(self, params: TurnParams) -> tuple[Turn, bool]:
         """The turn, and whether its operation_key has made it before."""
-        with within(*(("model",) if params.model is not None else ())):
-            choice = self._choice(params.model, switch_provider=params.switch_provider)
-        with within("dynamic_tools"):
-            check_specs((*self.thread.dynamic_tools, *params.dynamic_tools))
-            check_schemas(params.dynamic_tools)
-        with within("environment_id"):
-            environment_id = self._environment(params.environment_id)
+        choice = self._choice(params.model, switch_provider=params.switch_provider)
+        check_tools(self.thread.dynamic_tools, params.dynamic_tools)
+        environment_id = environment_of(self.thread, params.environment_id)
         async with self._one_at_a_time:
             digest = params.digest()
             if params.operation_key is not None:
@@ -204,17 +203,19 @@ class Book:
     async def wake(self) -> None:
         """Begin a turn by itself, if the thread is to be woken, none is in progress, and a cell has something to tell
         that no turn was begun for."""
-        async with self._one_at_a_time:
-            if self._closing or self._live or self.thread.wake is not Wake.TURN:
-                return
-            for row in self._line.notices():
-                key = f"wake:{row.id}"
-                if not await self._store.turns(thread_id=self.thread.id, operation_key=key, limit=1):
-                    cell_id = str(row.doc["cell_id"])
-                    choice = self._choice(None, switch_provider=False)
-                    turn = self._new_turn((), choice and choice.model, operation_key=key, woken_by=cell_id)
-                    await self._accept(turn, "")
+        try:
+            async with self._one_at_a_time:
+                if self._closing or self._live or self.thread.wake is not Wake.TURN:
                     return
+                for row in self._line.notices():
+                    key = f"wake:{row.id}"
+                    if not await self._store.turns(thread_id=self.thread.id, operation_key=key, limit=1):
+                        choice, cell_id = self._choice(None, switch_provider=False), str(row.doc["cell_id"])
+                        turn = self._new_turn((), choice and choice.model, operation_key=key, woken_by=cell_id)
+                        await self._accept(turn, "")
+                        return
+        finally:
+            self._is_waking = False
 
     def _choice(self, model: str | None, *, switch_provider: bool) -> Choice | None:
         """Which model is meant, where models drive. Raises what keeps the thread from being driven by it."""
@@ -244,16 +245,6 @@ class Book:
                 )
         self._tools.offer(turn.id, specs, may_finish=turn.accepts_finish)
         await self.session.refresh(self._tools.name)
-
-    def _environment(self, environment_id: str | None) -> str:
-        known = {LOCAL, *(one.environment_id for one in self.thread.environments)}
-        wanted = LOCAL if environment_id is None else environment_id
-        if wanted not in known:
-            raise InvalidInput(
-                f"there is no environment {wanted!r} in thread {self.thread.id!r}",
-                hint=f"there is {', '.join(sorted(known))}",
-            )
-        return wanted
 
     async def _base(self, environment_id: str, *, must_exist: bool = True) -> str:
         """Where relative paths begin in it; refused by name if that is no directory."""
@@ -294,9 +285,10 @@ class Book:
                 live.work = asyncio.get_running_loop().create_task(self._begin_queued(live), name=live.turn.id)
                 return
         if not self._live:
-            self._on_idle(self)
             if self.thread.wake is Wake.TURN and self._line.notices():
+                self._is_waking = True
                 self._background.soon(self.wake(), self.thread.id)
+            self._on_idle(self)
 
     async def _begin_queued(self, live: _Live) -> None:
         try:
