@@ -117,8 +117,8 @@ def test_request_that_breaks_tells_the_log_where_and_nobody_with_what(
     assert "kohlrabi" not in found.text
     written = [JsonLines().format(record) for record in caplog.records]
     assert not [line for line in written if "kohlrabi" in line]
-    [error] = [json.loads(line) for line in written if '"level": "error"' in line]
-    assert error["error"] == "RuntimeError"
+    [error] = [json.loads(line) for line in written if '"message": "a request failed"' in line]
+    assert (error["level"], error["error"]) == ("error", "RuntimeError")
     assert any(place.endswith("in broken") for place in error["where"])
 
 
