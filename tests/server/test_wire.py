@@ -1,7 +1,9 @@
 """What is no request, or two at once: answered once, as a problem, by a server that goes on and logs nothing of it."""
 
 import json
+import logging
 import socket
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -103,29 +105,46 @@ def test_rubbish_behind_an_answer_ends_the_connection_and_is_in_no_log(
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
+class Lines(logging.Handler):
+    """What is logged, as it is written; and when a request has failed, which is after its client has heard."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[str] = []
+        self.failed = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.written.append(JsonLines().format(record))
+        if record.getMessage() == "a request failed":
+            self.failed.set()
+
+
 def test_request_that_breaks_tells_the_log_where_and_nobody_with_what(
-    server: Running, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("kohlrabi") from ValueError("kohlrabi too")
 
     breaks: Callable[..., None] = broken
     monkeypatch.setattr(server.service.cloister, "list_sessions", breaks)
-    with caplog.at_level("DEBUG"), server.client() as client:
-        found = client.get("/v1/sessions", headers={"x-request-id": "mine-2"})
+    lines, logger = Lines(), logging.getLogger()
+    logger.addHandler(lines)
+    try:
+        with server.client() as client:
+            found = client.get("/v1/sessions", headers={"x-request-id": "mine-2"})
+        assert lines.failed.wait(_PATIENCE_S)
+    finally:
+        logger.removeHandler(lines)
     assert (found.status_code, found.json()["code"], found.json()["request_id"]) == (500, "INTERNAL", "mine-2")
     assert "kohlrabi" not in found.text
-    written = [JsonLines().format(record) for record in caplog.records]
-    assert not [line for line in written if "kohlrabi" in line]
-    [error] = [json.loads(line) for line in written if '"message": "a request failed"' in line]
+    assert not [line for line in lines.written if "kohlrabi" in line]
+    [error] = [json.loads(line) for line in lines.written if '"message": "a request failed"' in line]
     assert (error["level"], error["error"]) == ("error", "RuntimeError")
     assert any(place.endswith("in broken") for place in error["where"])
 
 
 def test_log_of_others_is_told_without_what_their_errors_say() -> None:
     def said(name: str, message: str) -> str:
-        import logging
-
         return json.loads(JsonLines().format(logging.LogRecord(name, 40, "", 0, message, None, None)))["message"]
 
     told = "Task exception was never retrieved\nfuture: <Task exception=ValueError('kohlrabi')>"
