@@ -79,13 +79,13 @@ class Book:
         tools: ClientTools,
         driver_of: Callable[[Thread], Driver],
         on_idle: Callable[["Book"], None],
-        flush: Callable[[], Awaitable[None]],
+        sent: Callable[[], Awaitable[None]],
         strand_of: Callable[[str, str], Strand | None],
         background: Background,
     ) -> None:
         self._background = background
         self._strand_of = strand_of
-        self._flush = flush
+        self._sent = sent
         self.thread = thread
         self.session = session
         self.pen = pen
@@ -340,7 +340,7 @@ class Book:
             self._store,
             self._streams,
             self._line,
-            self._flush,
+            self._sent,
             self._background,
             resumed=resumed,
             # What it had begun in may be gone by its own doing.
@@ -354,7 +354,7 @@ class Book:
             left_ms = turn.budget.wall_ms - (self.pen.now() - turn.started_at).total_seconds() * 1000
             return await self._within(driver.run(opened), left_ms, turn.budget.wall_ms)
         finally:
-            opened.flush()
+            await opened.leave()
 
     async def _within(self, work: Awaitable[TurnEnd], left_ms: float, wall_ms: int) -> TurnEnd:
         """On the host's clock, which tests can move."""
@@ -426,7 +426,7 @@ class Book:
                 if move is not Move.COMPLETE:
                     await stop_cells(self.session, self._store, live.turn.id, self._strand_of)
                 # What its cells have told comes before its end.
-                await self._flush()
+                await self._sent()
                 await self._write_end(live, end)
                 break
             except StoreUnavailable as error:

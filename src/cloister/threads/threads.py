@@ -393,7 +393,7 @@ class Threads:
             tools,
             self._driver_of,
             self._idle,
-            self._events.flush,
+            self._events.sent,
             self._events.strand,
             self._background,
         )
