@@ -193,6 +193,24 @@ async def test_a_call_that_is_settled_is_not_told_as_not_made_when_its_suspensio
         assert seen.result[1].startswith("OUTCOME_UNKNOWN")
 
 
+async def test_a_call_of_which_nobody_knows_is_told_as_the_one_that_was_asked_for(tmp_path: Path) -> None:
+    till, store = Till(1), Fragile(tmp_path / "s.db")
+    async with till.cloister(store) as cloister:
+        session = await cloister.open_session("s")
+        await session.exec("await pay(1)", yield_ms=0)
+        await till.arrived.wait()
+        await cloister._events.flush()
+        await wreck(store.path, tmp_path / "w.db")
+    async with till.cloister(tmp_path / "w.db") as cloister:
+        [seen] = await _end_all(await cloister.open_session("s"))
+        await cloister._events.flush()
+        ledger: Any = cloister._ledger
+        rows = [row for row in await ledger.store.events(session_id="s") if row.kind.startswith("call.")]
+    assert [row.kind for row in rows] == ["call.requested", "call.unknown"]
+    assert {row.doc["call_id"] for row in rows} == {seen.external_calls[0].id}
+    assert rows[1].doc["record"]["error"]["code"] == "OUTCOME_UNKNOWN"
+
+
 async def test_a_host_that_leaves_does_not_log_ends_that_did_not_happen(tmp_path: Path) -> None:
     async with Till().cloister(tmp_path / "s.db") as cloister:
         session = await cloister.open_session("s")

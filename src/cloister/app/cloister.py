@@ -365,7 +365,7 @@ class Cloister(Approving, Stored, Conversing, Recovering, Spawning, OneShot):
             await session.close()
         if self._ledger is not None and self._recovery is not None:
             self._recovery.forget(session_id)
-            return await self._ledger.destroy(session_id) or session is not None
+            return await self._destroy_stored(session_id) or session is not None
         return session is not None
 
     # -- inside ----------------------------------------------------------------------------------------------
@@ -471,11 +471,14 @@ class Cloister(Approving, Stored, Conversing, Recovering, Spawning, OneShot):
         )
         if origin is not None and parent is None:
             session.check_origin(origin)
-        return await self._register(session, options, grounds, kept)
+        await self._register(session, options, grounds, kept)
+        session.tell_of_itself(origin, forked=parent is not None)
+        self._untold.release(options.id)
+        return session
 
     async def _register(
         self, session: Session, options: SessionOptions, grounds: Grounds, kept: SessionRow | None
-    ) -> Session:
+    ) -> None:
         # Somebody may have taken the id while the engine started.
         self._free_id(options.id)
         self._sessions[options.id], self._grounds[options.id] = session, grounds
@@ -485,8 +488,6 @@ class Cloister(Approving, Stored, Conversing, Recovering, Spawning, OneShot):
             except BaseException:
                 del self._sessions[options.id]
                 raise
-        self._untold.release(options.id)
-        return session
 
     async def _enter(self, session: Session, kept: SessionRow | None) -> None:
         """From now on the session is in the store, and ours."""
