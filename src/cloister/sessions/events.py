@@ -77,6 +77,8 @@ class Events:
         self.last = 0
         # Done when those that have gathered are to be written.
         self._pause: asyncio.Future[None] | None = None
+        # Done when those that have gathered are on their way.
+        self._sent: list[asyncio.Future[None]] = []
 
     def leave(self) -> None:
         """The host goes: what it does to its sessions here from now on does not happen to them."""
@@ -137,6 +139,21 @@ class Events:
                 self._log.hurry()
             await asyncio.wait([self._writing], timeout=_MOMENT_SECONDS)
 
+    async def sent(self) -> None:
+        """Returns when all that was told so far is on its way into the log: it comes before whatever is written next.
+        Nobody waits for the disk."""
+        if self._log is None:
+            return
+        # Those before them, which they wait for.
+        self._log.hurry()
+        if self._unwritten:
+            self._hasty = True
+            self._hurry()
+            sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._sent.append(sent)
+            await sent
+            self._log.hurry()
+
     def subscribe(self, session_id: str, *, since: int | None = None, most_unread: int = _MOST_UNREAD) -> "EventStream":
         """What happens in that session from now on; or since the event of that number, as far as it is in the log."""
         read = partial(self._page, self._log, session_id) if self._log and session_id in self._kept else None
@@ -189,6 +206,8 @@ class Events:
                 await self._gather()
                 some, self._unwritten = self._unwritten, []
                 hasty, self._hasty = self._hasty, False
+                # They hear of it in the next round of the event loop, and `append` hands over in this one.
+                self._tell_sent()
                 numbers = await self._log.append(some, hasty)
                 written = [(seq, one) for seq, one in zip(numbers, some, strict=True) if seq is not None]
                 for seq, one in sorted(written, key=lambda pair: pair[0]):
@@ -196,6 +215,13 @@ class Events:
                     self._deliver(Event(seq, one.kind, one.session_id, moment(one.at_ms), one.doc))
         finally:
             self._writing = None
+            self._tell_sent()
+
+    def _tell_sent(self) -> None:
+        waiting, self._sent = self._sent, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
 
     async def _gather(self) -> None:
         """What happens within a moment goes along: a commit for each of them would be in the way of the calls'."""
