@@ -36,7 +36,7 @@ from cloister.threads.streams import Streams
 
 # A delta waits for so long for more of it, and is never larger.
 _MOMENT_SECONDS = 0.032
-_MOST_CHARS = 16 << 10
+_MOST_BYTES = 16 << 10
 _PAGE = 5_000
 
 
@@ -270,7 +270,7 @@ class OpenTurn:
         have been kept or begun before."""
         parts = self._deltas.setdefault(item.id, [])
         parts.append(text)
-        if sum(map(len, parts)) >= _MOST_CHARS:
+        if sum(map(_size, parts)) >= _MOST_BYTES:
             self.flush()
         elif self._flushing is None:
             self._flushing = asyncio.get_running_loop().call_later(_MOMENT_SECONDS, self.flush)
@@ -416,8 +416,17 @@ def _said(row: InputRow) -> Detail:
     return UserMessage(content, row.id, row.client_id)
 
 
+def _size(text: str) -> int:
+    """In UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
 def _pieces(text: str) -> list[str]:
-    return [text[start : start + _MOST_CHARS] for start in range(0, len(text), _MOST_CHARS)]
+    """Of so many bytes at most, and of whole characters."""
+    if _size(text) <= _MOST_BYTES:
+        return [text]
+    half = len(text) // 2
+    return [*_pieces(text[:half]), *_pieces(text[half:])]
 
 
 def _spent(message: str, what: str) -> ErrorObject:

@@ -98,6 +98,11 @@ class Streams:
         else:
             self._push_delta(envelope)
 
+    def end(self, thread_id: str) -> None:
+        """It is gone: who follows it comes to the end."""
+        for one in list(self._followers.get((thread_id, None), ())):
+            one.end()
+
     async def close(self) -> None:
         task, self._task = self._task, None
         if task is not None:
