@@ -13,7 +13,7 @@ from tests.stores.pg_server import PgServer
 
 # Each is several servers, one after the other: on a machine that others use too, minutes.
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
-KILLS = 5
+KILLS = 3
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)

@@ -7,8 +7,8 @@ import signal
 import socket
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -246,16 +246,21 @@ class Trial:
         return log.read_text("utf-8", "replace")[-4000:] if log.exists() else ""
 
 
+@contextmanager
+def reserved() -> Generator[int, None, None]:
+    """A port. Bound and not listened on: a server of ours may have it whenever it starts, and nobody else."""
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
 @asynccontextmanager
 async def trial_of(nursery: Nursery, name: str, directory: Path, place: Place | None = None) -> AsyncGenerator[Trial]:
     """The provider, the port and the client, who begins to talk; the server's lives are the caller's."""
     talk, provider = CONVERSATIONS[name], Provider(CONVERSATIONS[name])
     directory.mkdir(parents=True)
-    with socket.socket() as reserved:
-        # Bound and not listened on: the server may have it whenever it starts, and nobody else.
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind(("127.0.0.1", 0))
-        port: int = reserved.getsockname()[1]
+    with reserved() as port:
         async with (
             ModelServer(provider) as models,
             AsyncClient(f"http://127.0.0.1:{port}", TOKEN, retry=_RETRY) as client,
