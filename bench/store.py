@@ -11,6 +11,8 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+import apsw
+
 from bench.measure import Row
 from cloister import CellLimits, Cloister, SessionLimits, Tool
 from tests.stores.pg_server import PgServer
@@ -19,6 +21,7 @@ _LIMITS = SessionLimits(wall_ms=600_000, cpu_ms=600_000, max_external_calls=100_
 _CALLS = 200
 _CODE = f"for i in range({_CALLS}):\n    await look(i)\n"
 _SLEEPERS = 10_000
+_PAGES = 500
 
 
 async def rows() -> AsyncIterator[Row]:
@@ -31,6 +34,9 @@ async def rows() -> AsyncIterator[Row]:
             rates["many"].append(await _rate(_stored(folder / f"many{turn}.db"), 64))
             rates["paid"].append(await _rate(_stored(folder / f"paid{turn}.db", tools=[_look(once=True)]), 1))
         none, one, many, paid = map(mean, rates.values())
+        print(f"  calls/s: none {none:.0f}, reads {one:.0f}, writes {paid:.0f}, reads of 64 sessions {many:.0f}")
+        # What a disk takes for a commit is in all of them: figures of two machines compare with this beside them.
+        print(f"  the disk: {_synced(folder):.0f} fdatasync/s; SQLite alone, FULL: {_committed(folder):.0f} commits/s")
         yield Row("durable reads, one session, SQLite, FULL [rate of none / rate, at most 1 / 0.4]", none / one, 2.5)
         # Two commits each, one before the call and one after it, and nobody to share them with.
         yield Row("the same with writes that must not happen twice [rate of none / rate]", none / paid, 2.5)
@@ -42,6 +48,37 @@ async def rows() -> AsyncIterator[Row]:
         yield await _recovery(folder)
     async for row in _against_the_rival():
         yield row
+
+
+def _synced(folder: Path) -> float:
+    """Pages of a file written to the disk, in a second."""
+    page = b"x" * 4096
+    file = os.open(folder / "pages", os.O_RDWR | os.O_CREAT)
+    try:
+        os.write(file, page * _PAGES)
+        os.fsync(file)
+        began = time.perf_counter()
+        for number in range(_PAGES):
+            os.pwrite(file, page, number * len(page))
+            os.fdatasync(file)
+        return _PAGES / (time.perf_counter() - began)
+    finally:
+        os.close(file)
+
+
+def _committed(folder: Path) -> float:
+    """Rows of half a kilobyte, each in a commit of its own, in a second."""
+    connection: Any = apsw.Connection(str(folder / "bare.db"))
+    try:
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("synchronous", "full")
+        connection.execute("create table bare (number integer primary key, text text)")
+        began = time.perf_counter()
+        for number in range(_PAGES):
+            connection.execute("insert into bare values (?, ?)", (number, "x" * 500))
+        return _PAGES / (time.perf_counter() - began)
+    finally:
+        connection.close()
 
 
 def _look(*, once: bool = False) -> Tool:

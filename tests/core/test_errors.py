@@ -54,6 +54,7 @@ TREE: dict[str, tuple[str | None, str]] = {
     "AnswerTooLarge": ("answer_too_large", "ModelError"),
     "AnswerInvalid": ("answer_invalid", "ModelError"),
     "ScriptAstray": ("script_astray", "ModelError"),
+    "CodeExecutionUnavailable": ("code_execution_unavailable", "CloisterError"),
     "SourceUnavailable": ("SOURCE_UNAVAILABLE", "CloisterError"),
     "ConfinementUnavailable": ("CONFINEMENT_UNAVAILABLE", "CloisterError"),
     "EngineUnavailable": ("ENGINE_UNAVAILABLE", "CloisterError"),

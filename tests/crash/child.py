@@ -42,7 +42,6 @@ from cloister.core.wire import from_json
 from cloister.sessions.ledger import Ledger
 from tests.crash.plans import FIFTY, HELD, PLANS, Script
 from tests.crash.points import Points
-from tests.sessions.files.programs import through_load
 
 
 class Host:
@@ -125,7 +124,6 @@ class Host:
 
     async def run(self) -> None:
         self.points.install()
-        through_load(setattr)
         if lease := self.orders.get("CRASH_LEASE_MS"):
             Ledger.__init__ = partialmethod(Ledger.__init__, lease_ms=int(lease))  # type: ignore[method-assign]
         made = Cloister(

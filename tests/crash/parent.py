@@ -148,12 +148,11 @@ async def _look(path: Path) -> Kept:
 
 
 async def replay_all(path: Path) -> list[ReplayReport]:
-    """Every cell in a store, gone over again, but for those that used files."""
+    """Every cell in a store, gone over again."""
     room = EngineRoom(workers=1, require_confinement=False)
     try:
         async with SqliteStore(path, clock=SystemClock()) as store:
-            cells = [row for row in await store.cells() if not row.doc.get("filed")]
-            return [await replay_cell(store, room.seats, row.id) for row in cells]
+            return [await replay_cell(store, room.seats, row.id) for row in await store.cells()]
     finally:
         await room.close()
 

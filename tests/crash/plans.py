@@ -4,7 +4,6 @@ Every number that a tool is given occurs once in a plan, so that an effect can b
 that may be told `OUTCOME_UNKNOWN` is made through `safe`, which puts that into the program's result.
 """
 
-import json
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -173,17 +172,25 @@ def _asking(first: int) -> Plan:
     return {"python": python, "typescript": typescript}
 
 
-def _ask(name: str, *arguments: object) -> str:
-    """A helper of files, as `through_load` lets programs have it."""
-    return f"load({json.dumps(f'files.{name} {json.dumps(arguments)}')})"
-
-
-def _append(path: str, text: str) -> str:
-    return _ask("write", path, text, "text", "a")
-
-
-def _read(path: str) -> str:
-    return _ask("read", path, "text")
+# What the programs of `_filed` do, in the way of each language.
+_FILES = {
+    "python": {
+        "append": "open('{}', 'a').write('{}\\n')",
+        "read": "open('{}').read()",
+        "write": "open('{}', 'w').write('{}')",
+        "move": "import os\nos.rename('{}', '{}')",
+        "drop": "os.rmdir('{}')",
+        "mkdir": "from pathlib import Path\nPath('{}').mkdir(parents=True, exist_ok=True)",
+    },
+    "typescript": {
+        "append": "files.append('{}', '{}\\n')",
+        "read": "files.read('{}')",
+        "write": "files.write('{}', '{}')",
+        "move": "files.move('{}', '{}')",
+        "drop": "files.delete('{}', {{recursive: true}})",
+        "mkdir": "files.mkdir('{}', {{parents: true, exist_ok: true}})",
+    },
+}
 
 
 def _filed(first: int) -> Plan:
@@ -196,34 +203,37 @@ def _filed(first: int) -> Plan:
         def call(name: str, n: int) -> str:
             return steps[language].format(name, n)
 
+        def do(verb: str, *given: str) -> str:
+            return _FILES[language][verb].format(*given)
+
         around = [
-            _append("/log", "begin\n"),
+            do("append", "/log", "begin"),
             call("put", a),
-            _append("/log", "one\n"),
+            do("append", "/log", "one"),
             call("look", a + 1),
-            _append("/log", "two\n"),
+            do("append", "/log", "two"),
             call("put", a + 2),
-            _append("/a/b/c", "kept"),
-            _read("/log"),
+            do("append", "/a/b/c", "kept"),
+            do("read", "/log"),
         ]
-        failing = [_append("/log", "failing\n"), call("put", b), _append("/log", "failed\n"), ends[language]]
+        failing = [do("append", "/log", "failing"), call("put", b), do("append", "/log", "failed"), ends[language]]
         moving = [
-            _ask("write", "/tmp/x", "x", "text", "w"),
+            do("write", "/tmp/x", "x"),
             call("put", b + 1),
-            _ask("move", "/tmp/x", "/moved"),
-            _append("/moved", "y"),
+            do("move", "/tmp/x", "/moved"),
+            do("append", "/moved", "y"),
             call("look", b + 2),
-            _ask("delete", "/tmp", True),
-            _ask("mkdir", "/empty/dir", True, True),
+            do("drop", "/tmp"),
+            do("mkdir", "/empty/dir"),
         ]
-        beside = [_append("/beside", "one\n"), call("put", c), _append("/beside", "two\n"), _read("/beside")]
+        beside = [do("append", "/beside", "one"), call("put", c), do("append", "/beside", "two"), do("read", "/beside")]
         return Script(
             language,
             (
                 (Step("\n".join(around)),),
                 (Step("\n".join(failing)),),
                 (Step("\n".join(moving)), Step("\n".join(beside), isolated=True)),
-                (Step(_read("/log")),),
+                (Step(do("read", "/log")),),
             ),
             files=True,
         )

@@ -47,7 +47,8 @@ def test_what_was_asked_for_by_a_key_is_not_done_by_the_next_server(tmp_path: Pa
             assert _sent(client, "run", "1 / 0", "bad").json() == bad.json()
             told = _sent(client, "cells", cell)
             assert (told.json(), told.headers["idempotency-replayed"]) == (seen.json(), "true")
-        for path, code, more in (("run", cell, {}), ("run", run, {"timeout_ms": 9}), ("cells", run, {})):
+        for path, code, timeout_ms in (("run", cell, None), ("run", run, 9_000), ("cells", run, None)):
+            more: dict[str, Any] = {"timeout_ms": timeout_ms} if timeout_ms is not None else {}
             other = _sent(client, path, code, **more)
             assert (other.status_code, other.json()["code"]) == (409, "IDEMPOTENCY_CONFLICT")
         assert _PAID == [1, 2]

@@ -253,6 +253,10 @@ async def test_replay_writes_nothing_tells_nobody_and_needs_no_session(world: Wo
         result = await session.run(PROGRAMS["sequence"][language])
         other_cell = await session.exec(PROGRAMS["turn"][language], yield_ms=0)
         await world.entered[1].wait()
+        async for event in session.events(since=0):
+            # From here on nothing is to be written, neither of the cell that ended nor of the one that waits.
+            if event.kind == "cell.hibernated":
+                break
         async with world.open(on_event=heard.append) as other:
             # The session is another's, and busy.
             assert (await other.recovery_report()).elsewhere == ("s",)

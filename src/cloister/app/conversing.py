@@ -1,9 +1,17 @@
 """The threads of a host with a store: opened and closed with it, their sessions among its own."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from cloister.core.errors import NotKept, SessionExists, SessionNotFound
+from cloister.core.errors import (
+    CodeExecutionUnavailable,
+    ConfinementUnavailable,
+    EngineUnavailable,
+    NotKept,
+    SessionExists,
+    SessionNotFound,
+)
 from cloister.core.file import Mount
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.language import Language
@@ -20,6 +28,8 @@ from cloister.threads.drivers import CodeDriver, NativeDriver
 
 if TYPE_CHECKING:
     from cloister.app.cloister import Cloister
+
+log = logging.getLogger("cloister.app")
 
 
 class Conversing:
@@ -84,7 +94,14 @@ class _Host:
         """The session of that id, new or as it is in the store, with the tools of its client if it can be given any."""
         # Of one that is there already, Python says nothing.
         speaks = language or Language.PYTHON
-        session = await self._open(check_session_id(session_id), tenant, source, speaks)
+        try:
+            session = await self._open(check_session_id(session_id), tenant, source, speaks)
+        except (EngineUnavailable, ConfinementUnavailable) as error:
+            log.error("session %s of a thread found no worker: %s", session_id, error)
+            raise CodeExecutionUnavailable(
+                f"no {speaks} programs can be run here now: no worker starts",
+                hint="the log of the host says why; then ask again",
+            ) from error
         if session.meta().tenant != tenant:
             await session.close()
             raise SessionNotFound(f"there is no session {session_id!r}")

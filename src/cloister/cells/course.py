@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from cloister.cells.file_record import FileRecord
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.digest import canonical_json, digest_bytes
 from cloister.core.value import Json
@@ -60,8 +61,8 @@ class Course:
     kept: int = 0
     # What it stored, once it has ended.
     written: Mapping[str, Json] | None = None
-    # Whether it used files: what it was told of them is on no record.
-    filed: bool = False
+    # What it asked of files and was told.
+    files: FileRecord = field(default_factory=FileRecord)
     _told: dict[int, Any] = field(default_factory=_nothing_told)
     _taken: int = 0
 
@@ -89,11 +90,11 @@ class Course:
     @property
     def due(self) -> bool:
         """Whether the next wait is to be written down for good."""
-        return self.made > self.kept or len(self.tail) >= MAX_TAIL
+        return self.made > self.kept or len(self.tail) >= MAX_TAIL or self.files.due
 
-    def put_away(self) -> list[Any]:
-        """The tail, with its place: it is written down for good."""
-        away = [self.before, self.tail]
+    def put_away(self) -> dict[str, Any]:
+        """The tail, with its place, as a part of a snapshot: it is written down for good."""
+        away = {"course": [self.before, self.tail], **self.files.put_away()}
         self.before, self.tail, self.kept = self.before + len(self.tail), [], self.made
         self.parts += 1
         return away
@@ -108,9 +109,7 @@ class Course:
         }
         if self.written is not None:
             doc["written"] = self.written
-        if self.filed:
-            doc["filed"] = True
-        return doc
+        return doc | self.files.to_json()
 
     @classmethod
     def from_json(cls, doc: Mapping[str, Any]) -> "Course":
@@ -125,5 +124,5 @@ class Course:
             made=made,
             kept=made,
             written=doc.get("written"),
-            filed=doc.get("filed", False),
+            files=FileRecord.from_json(doc),
         )

@@ -6,6 +6,7 @@ from cloister.core.diagnostic import Diagnostic, ErrorObject, Severity
 # What to do when nobody closer to the trouble knows better.
 _HINTS: dict[str, str] = {
     Code.SYNTAX_ERROR: "mend the program at this place",
+    Code.UNKNOWN_TOOL: "look for what there is with `search_tools`",
     Code.TYPE_ERROR: "mend the types at this place, or ask for type_check='warn'",
     Code.RUNTIME_ERROR: "mend the program at this place, or catch the error there",
     Code.TOOL_ERROR: "catch the error, try other arguments, or do without the tool",

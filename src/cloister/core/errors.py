@@ -48,6 +48,7 @@
     │   ├── AnswerTooLarge              answer_too_large: more than may be taken
     │   ├── AnswerInvalid               answer_invalid: not what the provider's format allows
     │   └── ScriptAstray                script_astray: a scripted model was asked something else than it expects
+    ├── CodeExecutionUnavailable        code_execution_unavailable: a thread whose programs find no worker
     ├── SourceUnavailable               SOURCE_UNAVAILABLE: a source of tools that cannot be reached
     ├── ConfinementUnavailable          CONFINEMENT_UNAVAILABLE
     └── EngineUnavailable               ENGINE_UNAVAILABLE: no worker can be started
@@ -288,6 +289,10 @@ class AnswerInvalid(ModelError):
 
 class ScriptAstray(ModelError):
     code = "script_astray"
+
+
+class CodeExecutionUnavailable(CloisterError):
+    code = "code_execution_unavailable"
 
 
 class SourceUnavailable(CloisterError):

@@ -16,6 +16,7 @@ class DivergenceKind(StrEnum):
     OTHER_ARGUMENTS = "other_arguments"
     MISSING_CALL = "missing_call"
     EXTRA_CALL = "extra_call"
+    OTHER_FILES = "other_files"
     # How it ends, and what it leaves.
     OTHER_END = "other_end"
     OTHER_RESULT = "other_result"

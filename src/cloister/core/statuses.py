@@ -56,6 +56,8 @@ HTTP_STATUS: Mapping[str, int] = {
     "answer_too_large": 502,
     "answer_invalid": 502,
     "script_astray": 502,
+    # Of the programs that they write.
+    "code_execution_unavailable": 503,
     # Of the way to them.
     "MALFORMED": 400,
     "UNAUTHENTICATED": 401,

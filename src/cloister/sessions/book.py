@@ -5,6 +5,7 @@ somebody has read its end, or nobody has for long enough.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from cloister.cells.driver import CLOSED, Driver, Ended, decide
@@ -14,8 +15,8 @@ from cloister.cells.order import Order
 from cloister.cells.state import ENDS
 from cloister.core.cell import CellState
 from cloister.core.codes import Code
-from cloister.core.diagnostic import ErrorObject
-from cloister.core.errors import CellNotFound
+from cloister.core.diagnostic import Diagnostic, ErrorObject, Severity
+from cloister.core.errors import CellNotFound, CloisterError
 from cloister.core.run import RunResult
 from cloister.core.wire import to_json
 from cloister.sessions.observing import Teller
@@ -146,10 +147,15 @@ class Book:
             return life.driver.terminate(life.sleeper, why)
         return Ended(Ending(error=why, lost=life.driven and not life.isolated))
 
-    def stuck(self, life: Life, message: str) -> Ended:
-        """The end of a cell that its host cannot go on with. Nobody is asked about it any more."""
+    def stuck(self, life: Life, message: str, cause: CloisterError | None = None) -> Ended:
+        """The end of a cell that its host cannot go on with. Nobody is asked about it any more. `cause` is noted by its
+        code: that it was no worker is not to be read out of a text."""
         why = ErrorObject(Code.INTERRUPTED, message)
-        return life.driver.terminate(life.sleeper, why) if life.sleeper is not None else interrupted(message)
+        ended = life.driver.terminate(life.sleeper, why) if life.sleeper is not None else interrupted(message)
+        if cause is None:
+            return ended
+        note = Diagnostic(Severity.ERROR, cause.code, cause.message, cause.hint)
+        return replace(ended, diagnostics=(*ended.diagnostics, note))
 
     def unwatch(self, life: Life) -> None:
         unwatch, life.unwatch = life.unwatch, None

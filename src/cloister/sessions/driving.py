@@ -170,7 +170,7 @@ class Driving:
         except asyncio.CancelledError:
             self._book.end(life, self._book.halted(life))
         except CloisterError as error:
-            self._book.end(life, self._book.stuck(life, f"the cell could not go on: {error.message}"))
+            self._book.end(life, self._book.stuck(life, f"the cell could not go on: {error.message}", error))
         # Containment: nobody awaits this task, so nobody else would hear of it.
         except Exception:
             log.exception("cell %s broke", life.id)

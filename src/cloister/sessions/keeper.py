@@ -116,7 +116,7 @@ class Keeper:
             snapshot_id = self._ids.new("snp_")
             waits = {key: asleep[key] for key in _MOMENT}
             doc = {**self._at(snapshot_id, moment), **self._catalog(snapshot_id, cell.recording.catalog)}
-            doc |= {"asleep": waits, "written": dict(cell.values.written), "course": course.put_away()}
+            doc |= {"asleep": waits, "written": dict(cell.values.written), **course.put_away()}
             files, snapshot = self._with_files(self._snapshot(life, snapshot_id, name, course.made, doc))
             writes += [*files, Put(snapshot)]
         manual = life.sleeper is not None and life.sleeper.restored

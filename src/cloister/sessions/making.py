@@ -190,10 +190,11 @@ class Making:
             loop.call_soon_threadsafe(life.hand_over)
 
         def files(name: str, arguments: tuple[Json, ...]) -> Json:
-            cell.course.filed = True
-            return door(name, arguments)
+            if cell.keep is None:
+                return door(name, arguments)
+            return cell.course.files.ask(door, name, arguments, redactor)
 
-        door = self._setting.files.door(cell.id, cell.program.cwd or "/")
+        door, redactor = self._setting.files.door(cell.id, cell.program.cwd or "/"), self._setting.handles.redactor()
         return answers(cell.output, cell.values, notify, hand_over, files)
 
     def _notified(self, life: Life, said: str) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from cloister import (
-    CannotReplay,
     Cloister,
     Completed,
     Failed,
@@ -305,18 +304,6 @@ async def test_fork_sees_files_as_they_were(world: World, language: str) -> None
     async with world.open() as cloister:
         fork = await cloister.open_session("fork", language=language)
         assert await fork.files.read_text("/log") == "one two three four"
-
-
-@both
-async def test_cell_that_used_files_is_not_replayed_as_if_it_had_not(world: World, language: str) -> None:
-    async with world.open() as cloister:
-        session = await cloister.open_session("s", language=language)
-        result = await session.run(f"{append('/log', 'one')}\n{call(language, 'pay', 1)}")
-        with pytest.raises(CannotReplay, match="used files"):
-            await cloister.replay(result.cell_id)
-        assert await session.files.read_text("/log") == "one"
-        result = await session.run(call(language, "pay", 2))
-        assert (await cloister.replay(result.cell_id)).same
 
 
 async def test_contents_that_only_a_snapshot_needs_are_not_collected(world: World) -> None:

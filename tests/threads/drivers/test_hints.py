@@ -28,14 +28,26 @@ async def refund(order_id: str) -> str:
 MISTAKES = [
     (Language.PYTHON, 'await tools.get_order(order_id="A7")', "by its own name"),
     (Language.PYTHON, 'o = get_order(order_id="A7")\no["total"]', "add `await`"),
+    (Language.PYTHON, 'get_order(order_id="A7").get("total")', "hint: add `await`"),
     (Language.PYTHON, 'import get_order\nawait get_order(order_id="A7")', "without an import"),
+    (Language.PYTHON, 'import tools\nawait tools.get_order(order_id="A7")', "without an import"),
+    (Language.PYTHON, 'from tools import get_order\nawait get_order(order_id="A7")', "without an import"),
+    (Language.PYTHON, "from shop import refnd", "did you mean `from shop import refund`?"),
+    (Language.PYTHON, "from shop import prices", "`shop` has `refund`"),
     (Language.PYTHON, 'await get_ordr(order_id="A7")', "did you mean `get_order`?"),
+    (Language.PYTHON, "await rain_tomorrow()", "the tools here are `get_order`, `shop.refund`"),
+    (Language.PYTHON, 'await refund(order_id="A7")', "did you mean `shop.refund`?"),
     (Language.PYTHON, 'await shop.refund(order_id="A7")', "from shop import refund"),
     (Language.PYTHON, 'get = require("get_order")', "without an import"),
     (Language.PYTHON, "const o = 1;", "write it in Python"),
     (Language.TYPESCRIPT, 'const g = require("get_order");', "tools are global"),
     (Language.TYPESCRIPT, 'import { get_order } from "tools";', "tools are global"),
+    (Language.TYPESCRIPT, 'const t = await import("tools");', "tools are global"),
     (Language.TYPESCRIPT, 'tools.get_order({order_id: "A7"})', "add `await`"),
+    (Language.TYPESCRIPT, 'for (const o of get_order({order_id: "A7"})) {}', "add `await`"),
+    (Language.TYPESCRIPT, 'await get_ordr({order_id: "A7"})', "did you mean `get_order`?"),
+    (Language.TYPESCRIPT, "await tools.rain_tomorrow({})", "the tools here are `get_order`, `shop.refund`"),
+    (Language.TYPESCRIPT, 'await refund({order_id: "A7"})', "did you mean `shop.refund`?"),
     (Language.TYPESCRIPT, 'await tools.get_ordr({order_id: "A7"})', "did you mean `get_order`?"),
     (Language.TYPESCRIPT, "def f():\n    return 1", "not Python"),
 ]
@@ -54,7 +66,41 @@ async def test_mistakes_are_answered_with_what_to_do_instead(tmp_path: Path, lan
             assert hint in said_of(item), code
 
 
-async def test_fences_are_taken_off_and_bare_names_are_tools_too(tmp_path: Path) -> None:
+# What is a mistake in one language is as good in the other, and what says nothing wrong is told beside the result.
+MET = [
+    (Language.PYTHON, "from shop import refund\nawait refund(order_id='A7')", "paid A7"),
+    (Language.PYTHON, "import shop\nawait shop.refund(order_id='A7')", "paid A7"),
+    (Language.PYTHON, "get_order(order_id='A7')\n1", "`get_order` was called but never awaited"),
+    (Language.TYPESCRIPT, 'await get_order({order_id: "A7"})', '"total": 12'),
+    (Language.TYPESCRIPT, 'await tools.get_order({order_id: "A7"})', '"total": 12'),
+    (Language.TYPESCRIPT, 'await tools.shop.refund({order_id: "A7"})', "paid A7"),
+    (Language.TYPESCRIPT, 'await shop.refund({order_id: "A7"})', "paid A7"),
+    (Language.TYPESCRIPT, "const {get_order} = tools;\nawait get_order({order_id: 'A7'})", '"total": 12'),
+    (
+        Language.TYPESCRIPT,
+        "const o = get_order({order_id: 'A7'});\no.total",
+        "`get_order` was called but never awaited",
+    ),
+    (Language.TYPESCRIPT, "```ts\n40 + 2\n```", "result: 42"),
+    (Language.TYPESCRIPT, "~~~javascript\n40 + 2\n~~~", "result: 42"),
+    (Language.TYPESCRIPT, "```\n40 + 2", "result: 42"),
+]
+
+
+@pytest.mark.parametrize("language", list(Language))
+async def test_other_ways_to_write_it_are_met(tmp_path: Path, language: Language) -> None:
+    mine = [(code, said) for spoken, code, said in MET if spoken is language]
+    answers = "\n".join(f"  - exec: {json.dumps(code)}" for code, _ in mine)
+    model = scripted(f"answers:\n{answers}\n  - text: Done.")
+    async with host(tmp_path / "a.db", model, tools=[get_order, refund]) as cloister:
+        turn, items = await talk(cloister.threads, language=language)
+        assert turn.status is Status.COMPLETED, turn.error
+        for item, (code, said) in zip(work(items), mine, strict=True):
+            assert item.status is Status.COMPLETED, (code, said_of(item))
+            assert said in said_of(item), (code, said_of(item))
+
+
+async def test_fences_are_taken_off(tmp_path: Path) -> None:
     model = scripted(
         """
 answers:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from cloister import Cloister, tool
 from cloister.core.item import AgentMessage, AgentReasoning
 from cloister.core.language import Language
-from cloister.core.thread import DriverKind
+from cloister.core.thread import DriverKind, ThreadParams
 from cloister.core.turn import Receipt, Status, SteerParams
 from cloister.threads.models import ModelRegistry
 from tests.threads.drivers.lab import begin, ended, said_of, talk, work
@@ -35,7 +36,7 @@ async def get_order(order_id: str) -> dict[str, object]:
 
 @asynccontextmanager
 async def at(server: ModelServer, wire: str, path: Path, *tools: object, **more: Any) -> AsyncGenerator[Cloister]:
-    settings = server.settings(wire, model="gpt-5", max_retries=0, **more)
+    settings = server.settings(wire, **{"model": "gpt-5", "max_retries": 0, **more})
     given, store = tools or [get_order], f"sqlite://{path}?synchronous=normal"
     async with (
         ModelRegistry([settings], environment={"SOME_KEY": "key"}) as models,
@@ -55,7 +56,7 @@ def asking(driver: DriverKind, language: Language = Language.PYTHON) -> tuple[st
 @pytest.mark.parametrize("wire", WIRES)
 async def test_drivers_talk_in_both_languages(tmp_path: Path, wire: str, streams: bool) -> None:
     async with ModelServer() as server, at(server, wire, tmp_path / "a.db", stream=streams) as cloister:
-        for driver, language in [(DriverKind.NATIVE, Language.PYTHON), *((DriverKind.CODE, one) for one in Language)]:
+        for driver, language in product(DRIVERS, Language):
             server.heard.clear()
             server.replies += [
                 Reply(text="I will look.", reasoning="An order…", calls=[asking(driver, language)]),
@@ -117,22 +118,27 @@ async def test_interrupt_in_the_middle_of_a_stream_closes_it_and_the_thread_goes
         assert "A long story" not in json.dumps(server.heard[-1].body)
 
 
+FOREVER = {Language.PYTHON: "await forever()", Language.TYPESCRIPT: "await tools.forever({})"}
+
+
 @pytest.mark.parametrize("wire", WIRES)
-async def test_interrupt_in_the_middle_of_a_cell_is_told_with_the_next_turn(tmp_path: Path, wire: str) -> None:
+async def test_interrupt_in_the_middle_of_the_work_is_told_with_the_next_turn(tmp_path: Path, wire: str) -> None:
     @tool
     async def forever() -> None:
         await asyncio.Event().wait()
 
-    replies = [Reply(calls=[("exec", '{"code": "await forever()"}')]), Reply(text="I see.")]
-    async with ModelServer(replies) as server, at(server, wire, tmp_path / "a.db", forever) as cloister:
-        turn = await begin(cloister.threads)
-        await follow(cloister.threads, turn.thread_id, lambda one: one.event == "call.requested")
-        turn = await cloister.threads.interrupt(turn.thread_id, turn.id)
-        assert turn.status is Status.INTERRUPTED
-        thread = (await cloister.threads.get(turn.thread_id)).thread
-        turn, _ = await talk(cloister.threads, "Well?", thread=thread)
-        assert turn.status is Status.COMPLETED, turn.error
-        assert "[interrupted]" in json.dumps(server.heard[-1].body)
+    async with ModelServer() as server, at(server, wire, tmp_path / "a.db", forever) as cloister:
+        for driver, language in product(DRIVERS, Language):
+            call = ("exec", json.dumps({"code": FOREVER[language]})) if driver is DriverKind.CODE else ("forever", "{}")
+            server.replies += [Reply(calls=[call]), Reply(text="I see.")]
+            turn = await begin(cloister.threads, driver=driver, language=language)
+            await follow(cloister.threads, turn.thread_id, lambda one: one.event == "call.requested")
+            turn = await cloister.threads.interrupt(turn.thread_id, turn.id)
+            assert turn.status is Status.INTERRUPTED
+            thread = (await cloister.threads.get(turn.thread_id)).thread
+            turn, _ = await talk(cloister.threads, "Well?", thread=thread)
+            assert turn.status is Status.COMPLETED, turn.error
+            assert "[interrupted]" in json.dumps(server.heard[-1].body)
 
 
 FAILURES = {
@@ -140,20 +146,154 @@ FAILURES = {
     "refused": (Fails(400), "model_refused"),
     "too many": (Fails(429), "model_rate_limited"),
     "no connection": (Raw(cut=True), "model_failed"),
-    "cut in the middle": (Reply(text="Half of it", pieces=4, cut_after=5), "model_failed"),
+}
+CUT = {
+    True: Reply(text="Half of it", calls=[asking(DriverKind.NATIVE)], pieces=4, cut_after=9),
+    False: Raw(200, b'{"id": "half of', broken=True),
 }
 
 
+@pytest.mark.parametrize("streams", [True, False], ids=["stream", "whole"])
 @pytest.mark.parametrize("wire", WIRES)
-async def test_failure_of_the_provider_is_the_turns_and_not_the_threads(tmp_path: Path, wire: str) -> None:
-    async with ModelServer() as server, at(server, wire, tmp_path / "a.db") as cloister:
-        thread = await cloister.threads.create()
-        for name, (failure, code) in FAILURES.items():
-            server.replies.append(failure)
-            turn, items = await talk(cloister.threads, name, thread=thread)
-            assert turn.error is not None, name
-            assert (turn.status, turn.error.code) == (Status.FAILED, code), (name, turn.error)
-            assert all(item.status.is_final for item in items), name
-        server.replies.append(Reply(text="Well."))
-        turn, _ = await talk(cloister.threads, "again", thread=thread)
+async def test_failure_of_the_provider_is_the_turns_and_not_the_threads(
+    tmp_path: Path, wire: str, streams: bool
+) -> None:
+    failures = {**FAILURES, "cut in the middle": (CUT[streams], "model_failed")}
+    async with ModelServer() as server, at(server, wire, tmp_path / "a.db", stream=streams) as cloister:
+        for driver, language in product(DRIVERS, Language):
+            thread = await cloister.threads.create(ThreadParams(driver=driver, language=language))
+            for name, (failure, code) in failures.items():
+                server.replies.append(failure)
+                turn, items = await talk(cloister.threads, name, thread=thread)
+                assert turn.error is not None, name
+                assert (turn.status, turn.error.code) == (Status.FAILED, code), (name, turn.error)
+                assert all(item.status.is_final for item in items), name
+                # Nothing is done about half an answer.
+                assert not work(items), name
+            server.replies += [Reply(calls=[asking(driver, language)]), Reply(text="Well.")]
+            turn, items = await talk(cloister.threads, "again", thread=thread)
+            assert turn.status is Status.COMPLETED, turn.error
+            assert "12" in said_of(work(items)[0])
+
+
+@pytest.mark.parametrize("streams", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("wire", WIRES)
+async def test_what_passes_is_waited_out_within_the_turn_and_nothing_is_said_or_done_twice(
+    tmp_path: Path, wire: str, streams: bool
+) -> None:
+    asked_to_wait = Fails(429, headers={"retry-after-ms": "1"})
+    more: dict[str, Any] = {"stream": streams, "max_retries": 3, "max_retry_wait_ms": 1}
+    async with ModelServer() as server, at(server, wire, tmp_path / "a.db", **more) as cloister:
+        for driver, language in product(DRIVERS, Language):
+            server.replies += [
+                asked_to_wait,
+                Raw(cut=True),
+                Reply(text="I will look.", calls=[asking(driver, language)]),
+            ]
+            server.replies += [Fails(529), Reply(text="It is 12.")]
+            turn, items = await talk(cloister.threads, "A7?", driver=driver, language=language)
+            assert turn.status is Status.COMPLETED, turn.error
+            assert turn.usage.requests == 5
+            texts = [one.detail.text for one in items if isinstance(one.detail, AgentMessage)]
+            assert texts == ["I will look.", "It is 12."]
+            assert len(work(items)) == 1
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("wire", WIRES)
+async def test_slow_answer_is_told_as_it_comes(tmp_path: Path, wire: str, driver: DriverKind) -> None:
+    # In the middle of its words, whatever the format says before them.
+    after = {"anthropic": 4, "responses": 4, "chat": 2}[wire]
+    replies = [Reply(text="Once upon a time.", stall_after=after)]
+    async with ModelServer(replies) as server, at(server, wire, tmp_path / "a.db") as cloister:
+        thread = await cloister.threads.create(ThreadParams(driver=driver))
+        async with cloister.threads.events(thread_id=thread.id) as events, asyncio.timeout(PATIENCE_S):
+            turn = await begin(cloister.threads, "Tell.", thread=thread)
+            said = ""
+            async for envelope in events:
+                if envelope.event == "item.delta":
+                    said += envelope.payload["text"]
+                    if not server.go.is_set():
+                        assert said == "Once upon"
+                        server.go.set()
+                if envelope.event == "turn.completed":
+                    break
+        assert said == "Once upon a time."
+        assert (await cloister.threads.get_turn(thread.id, turn.id)).status is Status.COMPLETED
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("wire", WIRES)
+async def test_provider_that_falls_silent_ends_the_turn(tmp_path: Path, wire: str, driver: DriverKind) -> None:
+    replies = [Reply(text="Once upon", stall_after=3)]
+    async with ModelServer(replies) as server, at(server, wire, tmp_path / "a.db", idle_timeout_ms=500) as cloister:
+        thread = await cloister.threads.create(ThreadParams(driver=driver))
+        turn, _ = await talk(cloister.threads, "Tell.", thread=thread)
+        assert turn.error is not None
+        assert (turn.status, turn.error.code) == (Status.FAILED, "model_timeout")
+        async with asyncio.timeout(PATIENCE_S):
+            await server.left.wait()
+
+
+# -- models that cannot call -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("streams", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("wire", WIRES)
+async def test_model_without_tools_writes_its_programs_in_fenced_blocks(
+    tmp_path: Path, wire: str, streams: bool
+) -> None:
+    async with ModelServer() as server, at(server, wire, tmp_path / "a.db", stream=streams, tools=False) as cloister:
+        for language in Language:
+            server.heard.clear()
+            server.replies += [
+                Reply(text=f"I will look.\n```{language}\n{CODE[language]}\n```\n", pieces=5),
+                Reply(text="It is 12."),
+            ]
+            turn, items = await talk(cloister.threads, "A7?", language=language)
+            assert turn.status is Status.COMPLETED, turn.error
+            assert [said_of(item) for item in work(items)] == ["[completed] result: 12"]
+            first, second = (one.body for one in server.heard)
+            assert not first.get("tools")
+            assert f"```{language}" in json.dumps(first)
+            assert "result: 12" in json.dumps(second)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_conversation_of_calls_goes_on_in_words_with_a_model_that_cannot_call(tmp_path: Path, wire: str) -> None:
+    store = f"sqlite://{tmp_path / 'a.db'}?synchronous=normal"
+    async with (
+        ModelServer() as server,
+        ModelRegistry(
+            [
+                server.settings(wire, model="gpt-5", name="calls"),
+                server.settings(wire, model="gpt-5", name="talks", tools=False),
+            ],
+            environment={"SOME_KEY": "key"},
+        ) as models,
+        Cloister(store=store, tools=[get_order], models=models, model="calls") as cloister,
+    ):
+        server.replies += [
+            Reply(reasoning="An order…", calls=[asking(DriverKind.CODE), ("search_tools", '{"query": "order"}')]),
+            Reply(text="It is 12."),
+            Reply(text="Right:\n```python\no['total'] * 2\n```"),
+            Reply(text="24."),
+            Reply(text="As I said."),
+        ]
+        turn, _ = await talk(cloister.threads, "A7?")
+        thread = (await cloister.threads.get(turn.thread_id)).thread
+        turn, items = await talk(cloister.threads, "twice?", thread=thread, model="talks")
         assert turn.status is Status.COMPLETED, turn.error
+        assert said_of(work(items)[0]) == "[completed] result: 24"
+        told = json.dumps(server.heard[2].body)
+        assert "tool_use" not in told
+        assert "tool_calls" not in told
+        assert "function_call" not in told
+        assert "get_order(order_id=" in told
+        assert "result: 12" in told
+        assert "[search_tools was called with" in told
+        # And back: what it wrote in its words stays in them.
+        thread = (await cloister.threads.get(turn.thread_id)).thread
+        turn, _ = await talk(cloister.threads, "sure?", thread=thread, model="calls")
+        assert turn.status is Status.COMPLETED, turn.error
+        assert "result: 24" in json.dumps(server.heard[-1].body)

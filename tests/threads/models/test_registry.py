@@ -34,10 +34,12 @@ def test_table_says_all_there_is_to_say() -> None:
         timeout_ms = 5
         max_retries = 0
         stream = false
+        tools = false
         """
     )
     assert settings.prices == Prices(Decimal("0.1"), Decimal("0.3"), Decimal(0), currency="EUR")
     assert (settings.identity, settings.key_variable, settings.stream) == ("openai@127.0.0.1:8000", None, False)
+    assert not settings.tools
     assert "t-1" not in repr(settings)
     plain = _read('provider = "anthropic"\nmodel = "claude"')
     assert (plain.identity, plain.key_variable) == ("anthropic", "ANTHROPIC_API_KEY")

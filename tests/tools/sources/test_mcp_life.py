@@ -97,6 +97,57 @@ async def test_a_server_that_does_not_come_back_is_tried_ever_more_rarely(tmp_pa
     assert clock.slept != whole
 
 
+class Endless(Impatient):
+    """A clock whose sleeps are never over."""
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.enough.set()
+        await asyncio.Event().wait()
+
+
+async def test_refresh_tries_a_server_at_once_however_long_the_pause(tmp_path: Path) -> None:
+    may, crash = tmp_path / "may", tmp_path / "crash"
+    may.touch()
+    here = f"""
+import pathlib
+if not pathlib.Path({str(may)!r}).exists(): sys.exit('not yet')
+def called(id, name):
+    if pathlib.Path({str(crash)!r}).exists(): os._exit(3)
+    answer(id, {{"content": [{{"type": "text", "text": "went"}}]}})
+"""
+    clock = Endless()
+    async with McpSource(server(here, patience_ms=0), clock=clock) as source:
+        may.unlink()
+        crash.touch()
+        await failure_of(source, "odd.go")
+        await clock.enough.wait()
+        with pytest.raises(SourceFailed, match="not yet") as failed:
+            await source.refresh()
+        assert failed.value.gone
+        crash.unlink()
+        may.touch()
+        await source.refresh()
+        assert await source.call("odd.go", {}, about()) == "went"
+
+
+async def test_closing_ends_whoever_waits_for_a_refresh(tmp_path: Path) -> None:
+    deaf = f"""
+import pathlib, time
+if pathlib.Path({str(tmp_path / "been")!r}).exists(): time.sleep(600)
+pathlib.Path({str(tmp_path / "been")!r}).touch()
+{CRASH}
+"""
+    clock = Endless()
+    async with McpSource(server(deaf, patience_ms=0), clock=clock) as source:
+        await failure_of(source, "odd.go")
+        await clock.enough.wait()
+        waiting = asyncio.ensure_future(source.refresh())
+        await asyncio.sleep(0)
+    with pytest.raises(SourceFailed, match="it was closed"):
+        await waiting
+
+
 async def test_closing_ends_the_server() -> None:
     own = "def called(id, name): answer(id, {'content': [{'type': 'text', 'text': str(os.getpid())}]})"
     async with McpSource(server(own)) as source:

@@ -17,7 +17,8 @@ _UNSUPPORTED = "NotImplementedError: The monty syntax parser does not yet suppor
 _NAME_ERROR = re.compile(r"NameError: name '(\w+)' is not defined")
 _MODULE_ERROR = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _LONGEST = 4000
-_UNAWAITED = re.compile(r"TypeError: .*(coroutine|[Ff]uture)")
+_IMPORT_ERROR = re.compile(r"ImportError: cannot import name '(\w+)' from '(\w+)'")
+_UNAWAITED = re.compile(r"TypeError: .*(coroutine|[Ff]uture)|AttributeError: '(coroutine|Future)' object")
 
 
 def clip(text: str) -> str:
@@ -124,8 +125,21 @@ def runtime_error(error: MontyRuntimeError, known: Collection[str]) -> ErrorObje
             hint = "Python programs reach the session's files with open(), pathlib and os"
     elif match := _MODULE_ERROR.match(text):
         hint = module_hint(match[1])
+    elif match := _IMPORT_ERROR.match(text):
+        hint = _import_hint(match[1], match[2], known)
     elif _UNAWAITED.match(text):
         hint = "add `await` in front of the tool call"
     elif (hint := run_hint(text)) is not None and "exceptions can only" in text:
         text = "TypeError: an exception takes one text here"
     return ErrorObject(Code.RUNTIME_ERROR, text, hint, span_of(error))
+
+
+def _import_hint(name: str, namespace: str, known: Collection[str]) -> str | None:
+    """What may have been meant among the tools of a namespace; None for a module that is none."""
+    of_it = sorted(full.partition(".")[2] for full in known if full.startswith(f"{namespace}."))
+    if not of_it:
+        return None
+    near = difflib.get_close_matches(name[:100], of_it, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean `from {namespace} import {near[0]}`?"
+    return f"`{namespace}` has {', '.join(f'`{one}`' for one in of_it[:10])}"

@@ -154,6 +154,9 @@ def _nearest(near: Any, catalog: Catalog) -> str | None:
         case [str(name)] if name in catalog.names:
             signature = catalog.signatures.get(name)
             return f"did you mean `{name}`?" + (f" Its signature is {signature}" if signature else "")
+        case []:
+            some = ", ".join(f"`{name}`" for name in sorted(catalog.names - catalog.own)[:10])
+            return f"the tools here are {some}" if some else "this session has no tools"
         case _:
             return None
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from cloister.cells.file_record import Asked, FileRecord, unpack
 from cloister.core.cell import CellState
 from cloister.core.digest import digest_bytes
 from cloister.core.errors import CannotReplay, CellNotFound, InvalidInput
@@ -20,7 +21,7 @@ from cloister.ports.journal import Entry
 from cloister.ports.rows import CellRow, SessionRow, SnapshotRow
 from cloister.ports.store import Store
 from cloister.sessions.asleep import call_from_json
-from cloister.sessions.replay.paper import catalog_from_json
+from cloister.sessions.replay.paper import catalog_from_json, shown
 
 _CELL_ID = re.compile("cel_[0-9A-Z]{1,60}")
 _ENDS = frozenset({CellState.COMPLETED, CellState.FAILED, CellState.TERMINATED, CellState.INTERRUPTED})
@@ -65,6 +66,8 @@ class Past:
     # After how many answers it had made each of them, at the latest.
     made: Mapping[int, int]
     entries: Mapping[int, Entry]
+    # What it asked of files, and was told.
+    filed: Sequence[Asked]
     # What it stored, in brief.
     written: Mapping[str, Json]
 
@@ -79,7 +82,8 @@ async def read_past(store: Store, cell_id: str) -> Past:
     entries = await store.calls(cell_id)
     try:
         start = await _start(store, row, session, snapshots)
-        course, calls, made = _course(row, [one for one in snapshots if one.cell_id == cell_id])
+        parts = [one.doc for one in snapshots if one.cell_id == cell_id and "course" in one.doc]
+        course, calls, made = _course(row, parts)
         program = row.doc["program"]
         return Past(
             cell_id=cell_id,
@@ -94,6 +98,7 @@ async def read_past(store: Store, cell_id: str) -> Past:
             calls=calls,
             made=made,
             entries={entry.intent.number: entry for entry in entries},
+            filed=_filed(row, parts),
             written=row.doc.get("written") or {},
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
@@ -120,11 +125,6 @@ async def _cell(store: Store, cell_id: str) -> CellRow:
         raise CannotReplay(
             f"cell {cell_id} was not written down call by call",
             hint="sessions with durability='call' can be replayed",
-        )
-    if row.doc.get("filed"):
-        raise CannotReplay(
-            f"cell {cell_id} used files, and what it was told of them is not on record",
-            hint="session.fork(at=...) has the files as they were at its end, or where it waited",
         )
     return row
 
@@ -169,13 +169,13 @@ def _part(docs: Mapping[str, Mapping[str, Any]], cell_id: str, at: str, what: st
 
 
 def _course(
-    row: CellRow, snapshots: Sequence[SnapshotRow]
+    row: CellRow, docs: Sequence[Mapping[str, Any]]
 ) -> tuple[list[tuple[int, Sequence[Told]]], dict[int, Call], dict[int, int]]:
     """In order, from the waits that were written down for good and from what came after the last of them."""
     calls: dict[int, Call] = {}
     made: dict[int, int] = {}
     items: list[Any] = []
-    parts = sorted((one.doc for one in snapshots if "course" in one.doc), key=lambda doc: doc["course"][0])
+    parts = sorted(docs, key=lambda doc: doc["course"][0])
     for doc in parts:
         place, some = doc["course"]
         if place != len(items):
@@ -188,6 +188,30 @@ def _course(
         raise _missing(row.id, f"what it was told after step {len(items) + 1}")
     items += row.doc["tail"]
     return [(now_ms, [_told(one) for one in told]) for now_ms, told in items], calls, made
+
+
+def _filed(row: CellRow, docs: Sequence[Mapping[str, Any]]) -> list[Asked]:
+    """In order, from the same places."""
+    own = row.doc.get("filed")
+    if own is None:
+        return []
+    if (lost := FileRecord.from_json(row.doc).lost) is not None:
+        raise CannotReplay(
+            f"cell {row.id} cannot be replayed: {lost}",
+            hint="session.fork(at=...) has the files as they were at its end, or where it waited",
+        )
+    items: list[Asked] = []
+    for place, packed in sorted((doc["filed"] for doc in docs if "filed" in doc), key=lambda part: part[0]):
+        if place != len(items):
+            raise _missing(row.id, "what it was told of files")
+        items += unpack(packed)
+    if own["before"] != len(items):
+        raise _missing(row.id, "what it was told of files")
+    items += unpack(own["tail"])
+    for one in items:
+        if len(one) not in (3, 4):
+            raise ValueError(f"{shown(one)} is no answer")
+    return items
 
 
 def _told(item: Any) -> Told:

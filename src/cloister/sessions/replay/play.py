@@ -1,7 +1,7 @@
 """Runs a cell's program once more, on what is on record, and stops where it does something else.
 
 The program is told what it was told, in the same order and grouping, at the same times. Its calls go nowhere: each is
-held against the one on record. What it stores and says stays here.
+held against the one on record, and so is what it asks of files. What it stores and says stays here.
 """
 
 import re
@@ -31,6 +31,7 @@ from cloister.ports.engine import (
     Turn,
 )
 from cloister.sessions.replay.audit import MARKER
+from cloister.sessions.replay.filing import Filing
 from cloister.sessions.replay.paper import brief, show_brief, shown
 from cloister.sessions.replay.past import Past, Start, Told
 
@@ -60,7 +61,8 @@ class Player:
         self._start = start
         self._output = Output(past.bounds.max_stdout_bytes)
         self._values = CellValues(start.values)
-        self._helper = answers(self._output, self._values, lambda _said: None, lambda: None)
+        self._files = Filing(past.filed)
+        self._helper = answers(self._output, self._values, lambda _said: None, lambda: None, self._files)
         self._made: dict[int, Call] = {}
         self.steps = 0
         # Calls that were held against the record.
@@ -94,6 +96,9 @@ class Player:
         """The calls that are new, against those on record."""
         if isinstance(step, Failed) and step.error.code in _BROKEN and not self._may_be_outside():
             raise EngineUnavailable(f"the worker died in the middle of the replay: {step.error.message}")
+        # One that was stopped in its last step may have been about to ask for more.
+        if self._files.strayed is not None and not (self._files.is_over and self._is_last() and self._may_be_outside()):
+            return self._diverged(DivergenceKind.OTHER_FILES, None, *self._files.strayed)
         if not isinstance(step, Suspended):
             return None
         for call in step.calls:
@@ -159,6 +164,8 @@ class Player:
         if unmade:
             was = past.calls[unmade[0]]
             return self._diverged(DivergenceKind.MISSING_CALL, was.number, _call(was), "no such call")
+        if self._files.missing is not None and not self._may_be_outside():
+            return self._diverged(DivergenceKind.OTHER_FILES, None, *self._files.missing)
         return self._said(result) or self._stored()
 
     def _how_it_ended(self, step: Step, error: Mapping[str, Any] | None) -> Divergence | None:

@@ -16,11 +16,12 @@ from cloister.core.cell import (
     Yielded,
 )
 from cloister.core.diagnostic import ErrorObject
-from cloister.core.errors import CellBusy, CellNotFound, InvalidInput
+from cloister.core.errors import CellBusy, CellNotFound, CodeExecutionUnavailable, InvalidInput
 from cloister.core.item import CellRun, Item, ToolCall
 from cloister.core.turn import Status
 from cloister.threads.drivers.hints import hinted
 from cloister.threads.drivers.telling import refused, seen_of
+from cloister.threads.drivers.workers import named, no_worker
 from cloister.threads.open_turn import OpenTurn
 
 
@@ -37,6 +38,8 @@ async def run_cell(turn: OpenTurn, item: Item) -> None:
     error = seen.error if isinstance(seen, (Failed, Interrupted)) else None
     told = replace(detail, cell_id=seen.cell_id, content=content, error=error, outcome=seen.status)
     await turn.end(item, Status.FAILED if error is not None else Status.COMPLETED, told)
+    if error is not None and error.code == CodeExecutionUnavailable.code:
+        raise no_worker()
 
 
 async def wait_for_cell(turn: OpenTurn, item: Item) -> None:
@@ -90,6 +93,7 @@ async def _to_the_end(turn: OpenTurn, seen: Observation, code: str = "") -> tupl
         said += seen.content
         await turn.session.decided([approval.id for approval in seen.approvals])
         seen = await turn.session.wait(seen.cell_id)
+    seen = named(seen)
     if isinstance(seen, Failed):
         session = turn.session
         seen = replace(seen, error=hinted(seen.error, code, session.language, session.tools))

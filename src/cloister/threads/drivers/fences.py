@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from cloister.core.language import Language
 
 _OPENING = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^\n`]*$")
+_TICKS = re.compile("`+")
 _WORDS = {
     "python": Language.PYTHON,
     "py": Language.PYTHON,
@@ -58,6 +59,14 @@ def blocks_of(text: str) -> Iterator[Block]:
                 inside.append(lines[place])
             place += 1
         yield Block(word, "\n".join(inside), closed)
+
+
+def fenced(text: str, word: str) -> str:
+    """The text in a block of its own, whatever fences are in it."""
+    longest = max((len(run) for run in _TICKS.findall(text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    body = text if text.endswith("\n") else f"{text}\n"
+    return f"\n{fence}{word}\n{body}{fence}\n"
 
 
 def unfenced(code: str) -> str:

@@ -6,7 +6,7 @@ the same items give the same messages, so a request that is made again after a c
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cloister.core.content import text_of
@@ -22,19 +22,23 @@ from cloister.core.item import (
 from cloister.core.message import (
     AssistantMessage,
     ContentPart,
+    FreeformCall,
     InputImage,
     InputText,
     Message,
     OutputText,
+    Part,
     SystemMessage,
     ToolResult,
     contents_of,
     user_text,
 )
+from cloister.core.message import ToolCall as Called
 from cloister.core.message import UserMessage as UserSaid
 from cloister.core.turn import Status
 from cloister.ports.model import ModelCapabilities
 from cloister.threads.compacting import was_asked
+from cloister.threads.drivers.fences import fenced
 from cloister.threads.drivers.journal import Said, Transport
 from cloister.threads.open_turn import compacted
 
@@ -117,20 +121,49 @@ class _Telling:
         message = said.answer.message
         if not message.parts:
             return
-        yield message
         work = [item for one in said.items if (item := self._by_id.get(one)) is not None and _is_work(item)]
-        if said.transport is Transport.FENCED:
+        by_call: dict[str | None, Item] = {item.detail.model_call_id: item for item in work}
+        if said.transport is Transport.FENCED or not self._capabilities.tools:
+            yield _in_words(message, by_call) if message.calls else message
             if work:
                 parts = [part for item in work for part in _content(item)]
                 yield UserSaid(_seen(tuple(parts), can=self._capabilities.images))
             return
-        by_call: dict[str | None, Item] = {item.detail.model_call_id: item for item in work}
+        yield message
         for call in message.calls:
             item = by_call.get(call.id)
             content = _content(item) if item is not None else (InputText(_NOTHING),)
             failed = item is None or item.status is not Status.COMPLETED
             seen = _seen(content, can=self._capabilities.images_in_results)
             yield ToolResult(call.id, call.name, seen, is_error=failed)
+
+
+def _in_words(message: AssistantMessage, by_call: Mapping[str | None, Item]) -> AssistantMessage:
+    """Its calls as a model without tools would have written them. What it thought led to calls, and stays out: some
+    providers refuse it without them."""
+    parts: list[Part] = []
+    for part in message.parts:
+        match part:
+            case Called() | FreeformCall():
+                item = by_call.get(part.id)
+                detail = item.detail if item is not None else None
+                parts.append(OutputText(_words(part, detail)))
+            case OutputText():
+                parts.append(part)
+            case _:
+                pass
+    return replace(message, parts=tuple(parts))
+
+
+def _words(call: Called | FreeformCall, detail: Any) -> str:
+    match detail:
+        case CellRun(code=code, language=language):
+            return fenced(code, language)
+        case ToolCall(tool="wait", arguments={"cell_id": str() as cell_id}):
+            return fenced(cell_id, "wait")
+        case _:
+            given = call.input if isinstance(call, FreeformCall) else call.arguments
+            return f"\n[{call.name} was called with {given}]\n"
 
 
 def _is_work(item: Item) -> bool:

@@ -69,6 +69,8 @@ class ModelSettings:
     stream: bool = True
     # Whether it takes images.
     images: bool = True
+    # False for one that cannot call: it then writes its programs in fenced blocks.
+    tools: bool = True
     # What OpenAI tells of reasoning; nothing unless asked.
     reasoning_summary: Summary | None = None
     # Whether the beginning of a conversation is kept by the provider for the next request, where it has to be asked.

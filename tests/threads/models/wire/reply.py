@@ -34,8 +34,9 @@ class Raw:
     status: int = 200
     body: bytes | Sequence[bytes] = b""
     headers: Mapping[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
-    # Cut the connection before anything is said.
+    # Cut the connection before anything is said; `broken`: where the body should have ended.
     cut: bool = False
+    broken: bool = False
 
 
 def split(text: str, pieces: int) -> list[str]:

@@ -131,6 +131,10 @@ class ModelServer:
         writer.write(f"HTTP/1.1 {raw.status} Said\r\n{head}transfer-encoding: chunked\r\n\r\n".encode())
         for part in parts:
             await _chunk(writer, part)
+        if raw.broken:
+            await writer.drain()
+            writer.transport.abort()
+            return False
         writer.write(b"0\r\n\r\n")
         await writer.drain()
         return True

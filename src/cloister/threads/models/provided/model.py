@@ -53,8 +53,11 @@ class ProvidedModel:
 
     @property
     def capabilities(self) -> ModelCapabilities:
-        images = self.settings.images
-        return ModelCapabilities(images=images, images_in_results=images, streaming=self.settings.stream)
+        settings = self.settings
+        images = settings.images
+        return ModelCapabilities(
+            tools=settings.tools, images=images, images_in_results=images, streaming=settings.stream
+        )
 
     @asynccontextmanager
     async def request(self, asked: Asked) -> AsyncGenerator[AsyncIterator[Piece]]:

@@ -47,6 +47,9 @@ class McpSource:
         self._reason = "it was not opened"
         self._was_up = False
         self._up = asyncio.Event()
+        # Somebody wants it back now; and it was tried since somebody has asked.
+        self._wanted = asyncio.Event()
+        self._tried = asyncio.Event()
         self._changed = asyncio.Event()
         self._listeners = Listeners(server.what)
         self._veil = Veil()
@@ -91,6 +94,7 @@ class McpSource:
                 # It ends in bounded time, and must not be left behind.
                 cancelled = True
         self._reason = "it was closed"
+        self._tried.set()
         if cancelled:
             raise asyncio.CancelledError
 
@@ -114,7 +118,18 @@ class McpSource:
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**failures) * self._chance.uniform(0.5, 1.0)
             log.warning("%s is gone: %s; trying again in %.1f s", self.server.what, self._reason, pause)
             failures = min(failures + 1, 20)
-            await self._clock.sleep(pause)
+            self._wanted.clear()
+            self._tried.set()
+            await self._rest(pause)
+
+    async def _rest(self, seconds: float) -> None:
+        """The pause before it is tried again, or less if somebody asks for that."""
+        ends = [asyncio.ensure_future(one) for one in (self._clock.sleep(seconds), self._wanted.wait())]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in ends:
+                end.cancel()
 
     async def _serve(self, first: "asyncio.Future[None]") -> None:
         """One connection, from its beginning to its end."""
@@ -126,6 +141,7 @@ class McpSource:
             self._take(await link.list())
             self._link, self._was_up = link, True
             self._up.set()
+            self._tried.set()
             if not first.done():
                 first.set_result(None)
             try:
@@ -202,6 +218,11 @@ class McpSource:
         return entry.original if entry else None
 
     async def refresh(self) -> None:
+        if self._keeper is not None and (self._link is None or self._link.is_lost):
+            # However long its pauses have become by now. An attempt has its end: see `connect_timeout_ms`.
+            self._tried.clear()
+            self._wanted.set()
+            await self._tried.wait()
         link = await self._reach(self.server.patience_ms)
         self._take(await link.list())
 
