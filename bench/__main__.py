@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from bench import catalog, cells, engines, files, gate, mcp, server, shell, store
+from bench import catalog, cells, engines, files, gate, mcp, replay, server, shell, store, threads
 from bench.measure import Row
 
 PARTS: dict[str, Callable[[], AsyncIterator[Row]]] = {
@@ -18,9 +18,11 @@ PARTS: dict[str, Callable[[], AsyncIterator[Row]]] = {
     "files": files.rows,
     "gate": gate.rows,
     "mcp": mcp.rows,
+    "replay": replay.rows,
     "server": server.rows,
     "shell": shell.rows,
     "store": store.rows,
+    "threads": threads.rows,
 }
 
 

@@ -6,18 +6,15 @@ The client is as thin as can be, bytes on a socket, and the same for both: what 
 import asyncio
 import contextlib
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from bench.measure import Row, typical
+from bench.wire import SERVE, Wire, started, token_of
 from cloister import Cloister
 
 _ECHO = """
@@ -47,55 +44,14 @@ _TIMES, _LEAST_SHARE, _MOST_MS = 3.0, 0.6, 20.0
 _CONNECTIONS, _CLIENTS = 64, 200
 
 
-class _Wire:
-    """One connection that is kept."""
-
-    def __init__(self, port: int, token: str) -> None:
-        self._port = port
-        self._heads = (
-            f"Host: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
-        ).encode()
-
-    async def __aenter__(self) -> "_Wire":
-        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self._port)
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        self.writer.close()
-
-    async def post(self, path: str, body: bytes = _BODY) -> bytes:
-        head = f"POST {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\n".encode()
-        self.writer.write(head + self._heads + b"\r\n" + body)
-        heads = await self.reader.readuntil(b"\r\n\r\n")
-        length = int(heads.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
-        found = await self.reader.readexactly(length)
-        assert heads.startswith(b"HTTP/1.1 20"), heads + found
-        return found
-
-    def get(self, path: str) -> bytes:
-        return f"GET {path} HTTP/1.1\r\n".encode() + self._heads + b"\r\n"
-
-
-@contextlib.contextmanager
-def _started(*words: str) -> Generator[dict[str, Any], None, None]:
-    with open(os.devnull, "w") as nothing:
-        child = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, stderr=nothing, text=True)
-        try:
-            assert child.stdout is not None
-            yield json.loads(child.stdout.readline())
-        finally:
-            child.terminate()
-            child.communicate(timeout=30)
-
-
 async def _rate(port: int, token: str) -> float:
     """Requests in a second over many connections, each with a session of its own."""
     async with contextlib.AsyncExitStack() as stack:
-        wires = [await stack.enter_async_context(_Wire(port, token)) for _ in range(_CONNECTIONS)]
+        wires = [await stack.enter_async_context(Wire(port, token)) for _ in range(_CONNECTIONS)]
 
         async def work(number: int, count: int) -> None:
             for _ in range(count):
-                await wires[number].post(f"/v1/sessions/b{number}/run")
+                await wires[number].post(f"/v1/sessions/b{number}/run", _BODY)
 
         async def round_of(count: int) -> float:
             began = time.perf_counter()
@@ -152,10 +108,10 @@ class _Listener(asyncio.Protocol):
 async def _delays(port: int, token: str) -> list[float]:
     """Milliseconds from when an event happened to when each of many clients has it."""
     loop, listeners, rounds = asyncio.get_running_loop(), list[_Listener](), 50
-    async with _Wire(port, token) as control, contextlib.AsyncExitStack() as stack:
+    async with Wire(port, token) as control, contextlib.AsyncExitStack() as stack:
         await control.post("/v1/sessions", b'{"id": "events"}')
-        await control.post("/v1/sessions/events/run")
-        heads = control.get("/v1/sessions/events/events")
+        await control.post("/v1/sessions/events/run", _BODY)
+        heads = control.asking("/v1/sessions/events/events")
         for _ in range(_CLIENTS):
             transport, listener = await loop.create_connection(lambda: _Listener(heads), "127.0.0.1", port)
             stack.callback(transport.close)
@@ -174,12 +130,11 @@ async def rows() -> AsyncIterator[Row]:
     with tempfile.TemporaryDirectory() as scratch:
         echo = Path(scratch) / "echo.py"
         echo.write_text(_ECHO)
-        serve = ("-m", "cloister.cli", "serve", "--port", "0", "--json", "--workers", "2", "--store")
-        with _started(str(echo)) as theirs, _started(*serve, "memory:") as ours:
-            token = Path(ours["token_file"]).read_text().strip()
+        with started(str(echo)) as theirs, started(*SERVE, "memory:") as ours:
+            token = token_of(ours)
             async with (
-                _Wire(theirs["port"], token) as there,
-                _Wire(ours["port"], token) as here,
+                Wire(theirs["port"], token) as there,
+                Wire(ours["port"], token) as here,
                 Cloister(workers=2) as cloister,
             ):
                 for number in range(_CONNECTIONS):
@@ -187,7 +142,7 @@ async def rows() -> AsyncIterator[Row]:
                 session = await cloister.open_session()
                 path = "/v1/sessions/b0/run"
                 run, echoed, own = await typical(
-                    lambda: here.post(path), lambda: there.post(path), lambda: session.run("1+1")
+                    lambda: here.post(path, _BODY), lambda: there.post(path, _BODY), lambda: session.run("1+1")
                 )
             print(f"  POST /run {run * 1000:.2f} ms, echo {echoed * 1000:.2f} ms, run {own * 1000:.2f} ms")
             yield Row("POST /run of 1+1, one connection (x echo, our run taken off)", (run - own) / echoed, _TIMES)
@@ -197,8 +152,8 @@ async def rows() -> AsyncIterator[Row]:
         # Both are done by one process, one after the other.
         asked = _LEAST_SHARE / (1 / echoes + 1 / own_rate)
         yield Row("64 connections (60 % of what echo and run allow together, in times of ours)", asked / many, 1.0)
-        with _started(*serve, f"sqlite:///{scratch}/events.db") as ours:
-            delays = sorted(await _delays(ours["port"], Path(ours["token_file"]).read_text().strip()))
+        with started(*SERVE, f"sqlite:///{scratch}/events.db") as ours:
+            delays = sorted(await _delays(ours["port"], token_of(ours)))
         p99 = delays[int(len(delays) * 0.99)]
         print(f"  events to {_CLIENTS} clients: p50 {statistics.median(delays):.1f} ms, p99 {p99:.1f} ms")
         yield Row("event from append to SSE client, p99 with 200 clients, ms", p99, _MOST_MS)

@@ -42,7 +42,7 @@ async def main() -> None:
 
         stopped = await session.terminate(astray.cell_id)
         print("stopped for sure:", isinstance(stopped, Terminated))
-        print("stored:", await session.values.all())
+        print("stored:", dict(sorted((await session.values.all()).items())))
         print("cells left:", await session.cells())
 
 

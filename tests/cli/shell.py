@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from textwrap import dedent
+from typing import Protocol, TextIO
 
 from tests.cli.zygote import Zygote
 
@@ -104,10 +105,19 @@ BANK = """
 """
 
 
+class Work(Protocol):
+    """A process at work."""
+
+    @property
+    def pid(self) -> int: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def kill(self) -> None: ...
+
+
 class Terminal:
     """A command at work on a terminal, and what is on its screen."""
 
-    def __init__(self, running: "subprocess.Popen[bytes]", ours: int) -> None:
+    def __init__(self, running: Work, ours: int) -> None:
         self._running = running
         self._ours = ours
         self._screen = b""
@@ -206,18 +216,26 @@ class Shell:
         return _zygote().run([*words], cwd=self.here, env=env, stdin=stdin, timeout=110)
 
     @contextmanager
-    def terminal(self, *words: str, stdout: int | None = None) -> Generator[Terminal, None, None]:
-        """The same, typed at a terminal."""
+    def terminal(
+        self, *words: str, stdout: int | None = None, from_scratch: bool = False
+    ) -> Generator[Terminal, None, None]:
+        """The same, typed at a terminal. `from_scratch`: with an interpreter that starts, as a user's does."""
         ours, theirs = pty.openpty()
-        running = subprocess.Popen(
-            self.command(*words),
-            cwd=self.here,
-            env={**self.environment, "TERM": "xterm-256color"},
-            stdin=theirs,
-            stdout=theirs if stdout is None else stdout,
-            stderr=theirs,
-            start_new_session=True,
-        )
+        env = {**self.environment, "TERM": "xterm-256color"}
+        streams = (theirs, theirs if stdout is None else stdout, theirs)
+        running: Work
+        if from_scratch:
+            running = subprocess.Popen(
+                self.command(*words),
+                cwd=self.here,
+                env=env,
+                stdin=streams[0],
+                stdout=streams[1],
+                stderr=streams[2],
+                start_new_session=True,
+            )
+        else:
+            running = _zygote().begin(words, cwd=self.here, env=env, streams=streams, terminal=True)
         os.close(theirs)
         try:
             yield Terminal(running, ours)
@@ -225,6 +243,21 @@ class Shell:
             running.kill()
             running.wait()
             os.close(ours)
+
+    @contextmanager
+    def at_work(self, *words: str) -> Generator[tuple[Work, TextIO], None, None]:
+        """A command that goes on in a pipe, and its standard output. The standard error is a file, `errors`."""
+        (in_read, in_write), (out_read, out_write) = os.pipe(), os.pipe()
+        with (self.here / "errors").open("wb") as errors, os.fdopen(out_read) as out:
+            streams = (in_read, out_write, errors.fileno())
+            running = _zygote().begin(words, cwd=self.here, env=self.environment, streams=streams, terminal=False)
+            for fd in (in_read, in_write, out_write):
+                os.close(fd)
+            try:
+                yield running, out
+            finally:
+                running.kill()
+                running.wait(30)
 
     @property
     def paid(self) -> list[str]:

@@ -115,6 +115,29 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line_and_key(typed: Typist, 
     assert re.search(said, done.err), done.err
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[plugins.web]\nallow = "x"\n', r"cloister\.toml:1: plugins\.web: allow is a list of hosts, not str"),
+        ("[plugins.notse]\n", r"cloister\.toml:1: plugins\.notse: there is no plugin.*\n  hint: did you mean 'notes'"),
+        ("\n[plugins.notes]\nkeep = 1\n", r"cloister\.toml:2: plugins\.notes: .*'keep'\n  hint: it has no options"),
+        ("[plugins]\nnotes = 1\n", r"cloister\.toml:2: plugins\.notes: is a table of its options"),
+        ('[approvals]\n"shop.a" = "none"\n"shop.b" = "maybe"\n', r"cloister\.toml:3: approvals\.shop\.b: .*'maybe'"),
+        (
+            '[approvals]\n"a" = { auto = { rule = "1 +" } }\n',
+            r"cloister\.toml:2: approvals\.a: .*'1 \+' cannot be used",
+        ),
+    ],
+)
+def test_what_is_wrong_with_what_sessions_are_made_of_is_said_with_its_line_and_key(
+    typed: Typist, text: str, said: str
+) -> None:
+    typed.write("cloister.toml", text)
+    done = typed("run -e 1")
+    assert done.code == 2
+    assert re.search(said, done.err), done.err
+
+
 def test_what_is_wrong_with_a_json_file_is_said_too(typed: Typist) -> None:
     typed.write("cloister.toml", 'mcp_servers = "servers.json"\n')
     assert re.search(r"cloister\.toml:1: mcp_servers: names .*servers\.json", typed("config show").err)

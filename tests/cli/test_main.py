@@ -51,6 +51,13 @@ def test_unknown_command_suggests_the_nearest(shell: Shell) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_command_that_is_typed_wrong_is_named_with_its_group(shell: Shell) -> None:
+    done = shell("threads", "show", "--jsn")
+    assert done.returncode == 2
+    assert "cloister threads show --help" in done.stderr
+    assert "cloister threads --help" in shell("threads", "nothing").stderr
+
+
 def test_plain_run_does_not_import_rich(shell: Shell) -> None:
     done = shell("run", "-e", "1 + 1", environment={"PYTHONPROFILEIMPORTTIME": "1"})
     imported = {line.rsplit("|", 1)[1].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}

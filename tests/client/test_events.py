@@ -1,5 +1,6 @@
 """Streams against a real server, through a relay that breaks their connections."""
 
+import asyncio
 import random
 import threading
 from pathlib import Path
@@ -67,6 +68,30 @@ def test_stream_outlives_its_server(tmp_path: Path) -> None:
                         seen.append(next(events))
             assert events.reconnects == 1
     assert [one.previous_seq for one in seen] == [0, *(one.seq for one in seen[:-1])]
+
+
+@pytest.mark.anyio
+async def test_whoever_asks_hears_that_the_server_is_gone_and_that_it_is_back(tmp_path: Path) -> None:
+    store = f"sqlite://{tmp_path}/store.db"
+    heard: asyncio.Queue[bool] = asyncio.Queue()
+    with relay("http://127.0.0.1:1") as way:
+        async with AsyncClient(way.url, ADMIN, retry=QUICK) as remote:
+            events = remote.events(session_id="heard", on_connection=heard.put_nowait)
+            with running(store) as server, Client(server.url, ADMIN) as client:
+                way.aim(server.url)
+                client.sessions.create("heard")
+                _work(client, "heard", 1)
+                for _ in range(_EACH):
+                    await anext(events)
+            reading = asyncio.ensure_future(anext(events))
+            assert await heard.get() is False
+            with running(store) as server, Client(server.url, ADMIN) as client:
+                way.aim(server.url)
+                assert await heard.get() is True
+                _work(client, "heard", 1)
+                assert (await reading).event == "cell.started"
+            assert heard.empty()
+            await events.aclose()
 
 
 def test_stream_of_a_session_ends_when_that_is_closed(client: Client) -> None:

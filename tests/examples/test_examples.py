@@ -48,7 +48,7 @@ its value: 12""",
 completed with 3
 completed with 10
 stopped for sure: True
-stored: {'short': 3, 'long': 10}
+stored: {'long': 10, 'short': 3}
 cells left: []""",
     "16_a_thousand_waiting.py": """\
 1000 of 1000 asleep

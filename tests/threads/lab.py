@@ -13,7 +13,7 @@ from cloister.core.turn import Status, TurnParams, TurnUsage
 from cloister.threads import OpenTurn, Projection, Threads, TurnEnd
 
 # Only what hangs gets there.
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 
 
 class Plain:

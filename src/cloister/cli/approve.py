@@ -102,8 +102,9 @@ class Prompt:
             self._write(_QUESTION)
             try:
                 line = await self._line()
-            except asyncio.CancelledError:
-                self._write("\n")
+            except asyncio.CancelledError as gone:
+                # Whoever takes the question off may say why: above all that has waited for the terminal.
+                self._write(f"\ncloister: {safe(str(gone.args[0]))}\n" if gone.args else "\n")
                 raise
             if not line:
                 self._left = True

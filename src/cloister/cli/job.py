@@ -81,7 +81,7 @@ class Terms:
             workers=workers or config.get("workers") or 1,
             require_confinement=self.require_confinement,
             approver=approver,
-            approvals=config.table("approvals"),
+            approvals=config.approvals(),
             approval_ttl_ms=config.get("approval_ttl_ms"),
             deny=self.deny,
             secrets=self.secrets,

@@ -322,10 +322,20 @@ def _dispatch(tokens: list[str]) -> int:
     except CycloptsError as error:
         if debugging():
             raise
-        command = tokens[0] if tokens and tokens[0] in app else ""
-        complain(_plain(error), f"{' '.join(['cloister', command]).strip()} --help shows what can be given")
+        complain(_plain(error), f"{' '.join(['cloister', *_command_of(tokens, app)])} --help shows what can be given")
         return USAGE
     return code if isinstance(code, int) else 0
+
+
+def _command_of(tokens: list[str], app: "App") -> list[str]:
+    """The words that name a command."""
+    found: list[str] = []
+    for word in tokens:
+        if word.startswith("-") or word not in app:
+            break
+        found.append(word)
+        app = app[word]
+    return found
 
 
 def _with_config(tokens: list[str]) -> list[str]:

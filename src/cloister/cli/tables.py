@@ -29,8 +29,8 @@ def facts(pairs: Sequence[tuple[str, object]]) -> None:
     """One thing, as a line for each thing to know about it."""
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
-        if value not in (None, ""):
-            print(f"{name:<{width}}  {flat(_text(value))}")
+        if text := _text(value):
+            print(f"{name:<{width}}  {flat(text)}")
 
 
 def _at_a_terminal(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:

@@ -11,7 +11,7 @@ import httpx2
 
 from cloister.client.ask import Ask, Reply
 from cloister.client.asks import approvals, attachments, cells, files, runtime, secrets, sessions, threads, values
-from cloister.client.events import AsyncEventStream, stream_path
+from cloister.client.events import AsyncEventStream, OnConnection, stream_path
 from cloister.client.faces import AsyncRoom, Later
 from cloister.client.link import SILENCE_SECONDS, Link, judged, link_of
 from cloister.client.retry import Retry
@@ -148,10 +148,16 @@ class AsyncClient:
         return Threads(self)
 
     def events(
-        self, *, thread_id: str | None = None, session_id: str | None = None, since: int = 0
+        self,
+        *,
+        thread_id: str | None = None,
+        session_id: str | None = None,
+        since: int = 0,
+        on_connection: OnConnection | None = None,
     ) -> AsyncEventStream:
-        """What has happened in a thread or a session after the event `since`, and what happens."""
-        return AsyncEventStream(self._http, self.link, stream_path(thread_id, session_id), since)
+        """What has happened in a thread or a session after the event `since`, and what happens. `on_connection` hears
+        that the server does not answer any more (False), and that it does again (True)."""
+        return AsyncEventStream(self._http, self.link, stream_path(thread_id, session_id), since, on_connection)
 
     async def end_of(self, thread_id: str, turn_id: str) -> Turn:
         """The turn when it has ended, however long that takes."""

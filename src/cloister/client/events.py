@@ -7,7 +7,7 @@ session is closed, and when it is left.
 
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
 import anyio
@@ -21,6 +21,9 @@ from cloister.client.track import Closed, Track
 from cloister.core.envelope import Envelope
 from cloister.core.errors import CloisterError, InvalidInput
 
+# Hears that the server does not answer any more (False), and that it does again (True).
+OnConnection = Callable[[bool], object]
+
 
 def stream_path(thread_id: str | None, session_id: str | None) -> str:
     if thread_id is not None and session_id is None:
@@ -33,7 +36,7 @@ def stream_path(thread_id: str | None, session_id: str | None) -> str:
 class Course:
     """What both streams have: what was read and not told yet, and how long to look for the server."""
 
-    def __init__(self, link: Link, path: str, since: int) -> None:
+    def __init__(self, link: Link, path: str, since: int, on_connection: OnConnection | None = None) -> None:
         if type(since) is not int or not 0 <= since < 1 << 53:
             raise InvalidInput(f"since is the number of an event, or 0, not {since!r:.80}")
         self.link = link
@@ -53,6 +56,9 @@ class Course:
         # When the server was lost, and when this connection was made.
         self._lost_at: float | None = None
         self._made_at: float | None = None
+        self._on_connection = on_connection
+        # Whether it was said that the server is gone.
+        self._is_gone = False
 
     def request(self) -> Mapping[str, Any]:
         headers = {"accept": "text/event-stream", "cache-control": "no-store"}
@@ -70,6 +76,12 @@ class Course:
         self._made_at, self.pause = time.monotonic(), 0.0
         self.connections += 1
         self.track.begin()
+        self._tell(is_there=True)
+
+    def _tell(self, *, is_there: bool) -> None:
+        if self._on_connection is not None and self._is_gone == is_there:
+            self._is_gone = not is_there
+            self._on_connection(is_there)
 
     def take(self, piece: bytes) -> bool:
         """What a piece of the stream completes; whether there may be more of it."""
@@ -126,14 +138,19 @@ class Course:
                 raise why
             raise self.link.unreachable(why or httpx2.ReadError("the stream ended")) from why
         self.pause = retry.pause_ms(self._failed) / 1000
+        if self.connections and self._failed > 1:
+            # Not at once: most that break are made anew before anybody could have read that.
+            self._tell(is_there=False)
 
 
 class EventStream:
     """`with client.events(thread_id=…) as events: for event in events`. One reader at a time."""
 
-    def __init__(self, client: httpx2.Client, link: Link, path: str, since: int) -> None:
+    def __init__(
+        self, client: httpx2.Client, link: Link, path: str, since: int, on_connection: OnConnection | None = None
+    ) -> None:
         self._client = client
-        self._course = Course(link, path, since)
+        self._course = Course(link, path, since, on_connection)
         self._response: httpx2.Response | None = None
         self._pieces: Iterator[bytes] = iter(())
 
@@ -204,9 +221,11 @@ class AsyncEventStream:
     """`async with client.events(thread_id=…) as events: async for event in events`. One reader at a time; one that was
     cancelled may go on, and has missed nothing."""
 
-    def __init__(self, client: httpx2.AsyncClient, link: Link, path: str, since: int) -> None:
+    def __init__(
+        self, client: httpx2.AsyncClient, link: Link, path: str, since: int, on_connection: OnConnection | None = None
+    ) -> None:
         self._client = client
-        self._course = Course(link, path, since)
+        self._course = Course(link, path, since, on_connection)
         self._response: httpx2.Response | None = None
         self._pieces: AsyncIterator[bytes] | None = None
 

@@ -39,7 +39,10 @@ def _names(kind: type[Any]) -> tuple[str, ...] | None:
 
 def format_time(moment: datetime) -> str:
     """RFC 3339 in UTC with milliseconds: `2026-11-16T12:00:00.000Z`."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if moment.tzinfo is not UTC:
+        moment = moment.astimezone(UTC)
+    # Without the `+00:00` at its end.
+    return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def to_json(value: Any) -> Any:

@@ -9,6 +9,7 @@ import difflib
 import re
 import threading
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Any, cast
 
 from cloister.core.call import CallStatus
@@ -113,7 +114,11 @@ class Handles:
         self._provider = provider
         self._redactor = Redactor(provider)
         self._prefix = handle(mark, "NAME").partition("NAME")[0]
-        self._handle = re.compile(re.escape(self._prefix) + r"([A-Za-z_][A-Za-z0-9_]{0,63})\.")
+
+    @cached_property
+    def _handle(self) -> re.Pattern[str]:
+        # Most sessions never see a handle, and each would pay for its compilation, and push others out of the cache.
+        return re.compile(re.escape(self._prefix) + r"([A-Za-z_][A-Za-z0-9_]{0,63})\.")
 
     def redactor(self) -> Redactor:
         """Takes out again what was put in: the provider's values, and every value that was ever put in here."""

@@ -2,22 +2,24 @@
 begin another.
 """
 
-import json
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from cloister.core.json_text import json_writer
+
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}\Z")
 _MOST_WRITTEN = 2048
+# ASCII, and so without any of the characters that somebody might take for the end of a line.
+_json = json_writer(ascii_only=True, allow_nan=True)
 
 
 def framed(name: str, said: Mapping[str, Any], seq: int | None = None) -> bytes:
     """One event. What has no number cannot be asked for again, and has no id."""
     head = "" if seq is None else f"id: {seq}\n"
     name = name if _NAME.match(name) else "event"
-    # ASCII, and so without any of the characters that somebody might take for the end of a line.
-    return f"{head}event: {name}\ndata: {json.dumps(said, separators=(',', ':'))}\n\n".encode()
+    return f"{head}event: {name}\ndata: {_json(said)}\n\n".encode()
 
 
 class Frames:

@@ -97,6 +97,8 @@ class Book:
         self._line = Line(pen, store)
         self._last_number = 0
         self._closing = False
+        # It is about to see whether to begin a turn by itself.
+        self._is_waking = False
         # One operation key makes one turn, and one id of a client's one input, although the store is asked in between.
         self._one_at_a_time = asyncio.Lock()
         # A model is asked for one summary at a time.
@@ -104,7 +106,7 @@ class Book:
 
     @property
     def is_idle(self) -> bool:
-        return not self._live and not self._one_at_a_time.locked()
+        return not (self._live or self._is_waking or self._one_at_a_time.locked())
 
     async def load(self) -> None:
         """What has been written down of it."""
@@ -199,17 +201,19 @@ class Book:
     async def wake(self) -> None:
         """Begin a turn by itself, if the thread is to be woken, none is in progress, and a cell has something to tell
         that no turn was begun for."""
-        async with self._one_at_a_time:
-            if self._closing or self._live or self.thread.wake is not Wake.TURN:
-                return
-            for row in self._line.notices():
-                key = f"wake:{row.id}"
-                if not await self._store.turns(thread_id=self.thread.id, operation_key=key, limit=1):
-                    cell_id = str(row.doc["cell_id"])
-                    choice = self._choice(None, switch_provider=False)
-                    turn = self._new_turn((), choice and choice.model, operation_key=key, woken_by=cell_id)
-                    await self._accept(turn, "")
+        try:
+            async with self._one_at_a_time:
+                if self._closing or self._live or self.thread.wake is not Wake.TURN:
                     return
+                for row in self._line.notices():
+                    key = f"wake:{row.id}"
+                    if not await self._store.turns(thread_id=self.thread.id, operation_key=key, limit=1):
+                        choice, cell_id = self._choice(None, switch_provider=False), str(row.doc["cell_id"])
+                        turn = self._new_turn((), choice and choice.model, operation_key=key, woken_by=cell_id)
+                        await self._accept(turn, "")
+                        return
+        finally:
+            self._is_waking = False
 
     def _choice(self, model: str | None, *, switch_provider: bool) -> Choice | None:
         """Which model is meant, where models drive. Raises what keeps the thread from being driven by it."""
@@ -289,9 +293,10 @@ class Book:
                 live.work = asyncio.get_running_loop().create_task(self._begin_queued(live), name=live.turn.id)
                 return
         if not self._live:
-            self._on_idle(self)
             if self.thread.wake is Wake.TURN and self._line.notices():
+                self._is_waking = True
                 self._background.soon(self.wake(), self.thread.id)
+            self._on_idle(self)
 
     async def _begin_queued(self, live: _Live) -> None:
         try:

@@ -3,13 +3,14 @@
 Turns, items and what models answered go along; operations of a client do not, they were the original's.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from cloister.core.errors import InvalidInput, TurnNotFound
 from cloister.core.item import ContextCompaction
 from cloister.core.thread import Thread, ThreadDetail
 from cloister.core.turn import Turn
-from cloister.ports.rows import Put, Write
+from cloister.ports.rows import CellRow, Put, Write
 from cloister.ports.store import Store
 from cloister.threads.pen import Pen
 from cloister.threads.rows import answer_copy
@@ -50,3 +51,14 @@ async def write_fork(store: Store, pen: Pen, thread: Thread, detail: ThreadDetai
         for row in await store.answers(turn.id):
             writes.append(Put(answer_copy(row, new_ids[turn.id], thread, new_ids)))
     await pen.write(*writes)
+
+
+def last_cell(cells: Iterable[CellRow], until: Turn | None) -> str | None:
+    """The last cell of the session's own namespace that had ended when the turn had."""
+    if until is None or until.ended_at is None:
+        return None
+    end_ms = round(until.ended_at.timestamp() * 1000)
+    found = [
+        row for row in cells if row.ended_ms is not None and row.ended_ms <= end_ms and not row.doc.get("isolated")
+    ]
+    return max(found, key=lambda row: row.number).id if found else None

@@ -3,6 +3,7 @@
 What is told is what is written: no event without its row, and no row that the stream does not know of.
 """
 
+import asyncio
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -39,10 +40,17 @@ class Pen:
         return self._ledger.leaving
 
     async def write(self, *writes: Write) -> tuple[int, ...]:
-        """Done when all of it is safe. Raises `SessionClosed` when the session is not ours any more."""
+        """Done when all of it is safe, also for who is cancelled meanwhile: whoever ends a turn then finds what was
+        begun in it. Raises `SessionClosed` when the session is not ours any more."""
         if self._ledger.leaving or not self._ledger.ink.holds(self.session_id):
             raise SessionClosed(f"session {self.session_id!r} of thread {self.thread_id!r} is closed here")
-        numbers = await self._ledger.ink.write(self.session_id, *writes)
+        written = self._ledger.ink.write(self.session_id, *writes)
+        try:
+            numbers = await written
+        except asyncio.CancelledError:
+            # It was handed over and cannot be taken back.
+            await written
+            raise
         if (telemetry := self._ledger.telemetry) is not None:
             for one in writes:
                 if isinstance(one, Append):

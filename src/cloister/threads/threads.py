@@ -6,8 +6,10 @@ and lists are read from the store, streams from its log.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Protocol
 
 from cloister.core.dynamic import DynamicToolCallResult
@@ -26,7 +28,7 @@ from cloister.core.language import Language
 from cloister.core.thread import DriverKind, ForkedFrom, Thread, ThreadDetail, ThreadParams
 from cloister.core.turn import SteerParams, SteerReceipt, Turn, TurnEnvironmentParams, TurnParams
 from cloister.ports.clock import Clock
-from cloister.ports.rows import CellRow, ThreadQuery, ThreadRow
+from cloister.ports.rows import ThreadQuery, ThreadRow
 from cloister.sessions.events import Events
 from cloister.sessions.ledger import Ledger
 from cloister.sessions.session import Session
@@ -36,15 +38,16 @@ from cloister.threads.book import Book
 from cloister.threads.client_tools import ClientTools, check_schemas
 from cloister.threads.driver import Driver, ModelDriver
 from cloister.threads.environments import add_environments, check_driven
-from cloister.threads.forking import turn_of_fork, write_fork
+from cloister.threads.forking import last_cell, turn_of_fork, write_fork
 from cloister.threads.pen import Pen
+from cloister.threads.resting import Resting
 from cloister.threads.rows import all_items, detail_of, first_item_of, fold, item_of, marks, thread_of, turn_of
 from cloister.threads.streams import Stream, Streams, replay
 
 log = logging.getLogger("cloister.threads")
 MAX_PAGE = 1000
-# Sessions that were opened for a thread and have nothing to do stay open up to this number.
-_MOST_IDLE = 64
+# Books of threads that have nothing to do are kept up to this number.
+_MOST_BOOKS = 256
 
 
 class SessionHost(Protocol):
@@ -74,9 +77,7 @@ class Threads:
         self._books: dict[str, Book] = {}
         self._opening: dict[str, asyncio.Future[Book]] = {}
         self._tools: dict[str, ClientTools] = {}
-        # Sessions that were opened here, the one that was needed longest ago first.
-        self._own: dict[str, None] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._resting = Resting(host.find, self._is_busy, self._forget)
         self._background = Background(self._heard)
         self._is_open = False
         self._left = False
@@ -131,10 +132,7 @@ class Threads:
         await self._background.close()
         for book in list(self._books.values()):
             await book.close()
-        for task in list(self._closing):
-            task.cancel()
-        if self._closing:
-            await asyncio.wait(self._closing)
+        await self._resting.close()
         await self._streams.close()
 
     # -- threads -------------------------------------------------------------------------------------------------
@@ -149,33 +147,34 @@ class Threads:
         check_driven(params)
         self._host.check_environments(params.environments, is_new=params.session_id is None)
         session_id = params.session_id or self._ids.new("ses_")
-        session = await self._session(session_id, tenant, params.language)
-        if params.language not in (None, session.language):
-            raise InvalidLanguage(f"session {session.id!r} speaks {session.language}, not {params.language}")
-        for one in params.environments:
-            await session.add_environment(one.environment_id)
-            await session.base_in(one.environment_id, one.cwd)
-        now = self._pen(session.id, "").now()
-        thread = Thread(
-            self._ids.new("thr_"),
-            session.id,
-            now,
-            now,
-            title=params.title,
-            tenant=tenant,
-            driver=params.driver,
-            wake=params.wake,
-            model=params.model,
-            system_prompt=params.system_prompt,
-            dynamic_tools=params.dynamic_tools,
-            environments=params.environments,
-            labels=params.labels,
-            metadata=params.metadata,
-        )
-        thread = self._with_provider(thread)
-        pen = self._pen(session.id, thread.id)
-        await pen.write(*pen.thread("thread.started", thread))
-        return thread
+        with self._resting.in_hand(session_id):
+            session = await self._session(session_id, tenant, params.language)
+            if params.language not in (None, session.language):
+                raise InvalidLanguage(f"session {session.id!r} speaks {session.language}, not {params.language}")
+            for one in params.environments:
+                await session.add_environment(one.environment_id)
+                await session.base_in(one.environment_id, one.cwd)
+            now = self._pen(session.id, "").now()
+            thread = Thread(
+                self._ids.new("thr_"),
+                session.id,
+                now,
+                now,
+                title=params.title,
+                tenant=tenant,
+                driver=params.driver,
+                wake=params.wake,
+                model=params.model,
+                system_prompt=params.system_prompt,
+                dynamic_tools=params.dynamic_tools,
+                environments=params.environments,
+                labels=params.labels,
+                metadata=params.metadata,
+            )
+            thread = self._with_provider(thread)
+            pen = self._pen(session.id, thread.id)
+            await pen.write(*pen.thread("thread.started", thread))
+            return thread
 
     def _with_provider(self, thread: Thread) -> Thread:
         """Whoever serves the model that it names, as far as that can be said by now: its first turn is told what is
@@ -224,7 +223,8 @@ class Threads:
 
     async def patch(self, thread_id: str, patch: Mapping[str, Any], *, tenant: str | None = None) -> Thread:
         """Change its `title`, `labels`, `metadata`, `archived`, `model` or `system_prompt`."""
-        return await (await self._book_for(thread_id, tenant)).patch(patch)
+        async with self._at(thread_id, tenant) as book:
+            return await book.patch(patch)
 
     async def compact(
         self,
@@ -237,33 +237,33 @@ class Threads:
     ) -> Item:
         """Have models told a summary in place of what was said up to that item, or before the last `keep_last` turns (1
         unless given), from their next request on. Without a `summary` the thread's model makes one."""
-        return await (await self._book_for(thread_id, tenant)).compact(summary, through_item_id, keep_last)
+        async with self._at(thread_id, tenant) as book:
+            return await book.compact(summary, through_item_id, keep_last)
 
     async def fork(self, thread_id: str, turn_id: str | None = None, *, tenant: str | None = None) -> Thread:
         """A new thread with what was said up to the end of that turn, or of the last that has ended, and with a session
         as it was then: its variables, stored values and files."""
         detail = await self.get(thread_id, tenant=tenant)
-        until = turn_of_fork(detail, turn_id)
-        book = await self._book(thread_id)
-        session = await self._fork_session(book.session, detail.thread, until)
-        self._own[session.id] = None
-        source, now = detail.thread, book.pen.now()
-        thread = replace(
-            source,
-            id=self._ids.new("thr_"),
-            session_id=session.id,
-            created_at=now,
-            updated_at=now,
-            forked_from=ForkedFrom(source.id, until.id if until is not None else None),
-        )
-        await write_fork(self._store, self._pen(session.id, thread.id), thread, detail, until)
-        self._rest(session.id)
+        until, session_id = turn_of_fork(detail, turn_id), self._ids.new("ses_")
+        async with self._at(thread_id, tenant) as book:
+            with self._resting.in_hand(session_id):
+                await self._fork_session(book.session, session_id, detail.thread, until)
+                self._resting.own(session_id)
+                source, now = detail.thread, book.pen.now()
+                thread = replace(
+                    source,
+                    id=self._ids.new("thr_"),
+                    session_id=session_id,
+                    created_at=now,
+                    updated_at=now,
+                    forked_from=ForkedFrom(source.id, until.id if until is not None else None),
+                )
+                await write_fork(self._store, self._pen(session_id, thread.id), thread, detail, until)
         return thread
 
-    async def _fork_session(self, session: Session, thread: Thread, until: Turn | None) -> Session:
-        session_id = self._ids.new("ses_")
+    async def _fork_session(self, session: Session, session_id: str, thread: Thread, until: Turn | None) -> Session:
         cells = await self._store.cells(session.id)
-        at = _last_cell(cells, until)
+        at = last_cell(cells, until)
         if until is None or at is None:
             # Nothing had run by then: it begins as every session here.
             return await self._host.open_for_thread(session_id, thread.tenant, None, session.language)
@@ -278,9 +278,9 @@ class Threads:
 
     async def begin(self, thread_id: str, params: TurnParams, *, tenant: str | None = None) -> Begun:
         """As `turn`, and says whether the turn was there already."""
-        book = await self._book_for(thread_id, tenant)
-        turn, is_known = await book.begin(params)
-        return Begun(book.thread, turn, is_known)
+        async with self._at(thread_id, tenant) as book:
+            turn, is_known = await book.begin(params)
+            return Begun(book.thread, turn, is_known)
 
     async def get_turn(self, thread_id: str, turn_id: str, *, tenant: str | None = None) -> Turn:
         await self._row(thread_id, tenant)
@@ -294,17 +294,20 @@ class Threads:
     ) -> SteerReceipt:
         """Say something in the middle of a turn; it goes into the next request to the model. The receipt says what has
         become of it."""
-        return await (await self._book_for(thread_id, tenant)).steer(turn_id, params)
+        async with self._at(thread_id, tenant) as book:
+            return await book.steer(turn_id, params)
 
     async def notify(
         self, thread_id: str, content: object, *, client_id: str | None = None, tenant: str | None = None
     ) -> SteerReceipt:
         """Tell the model with the next request, in whichever turn that is made. The same `client_id` is told once."""
-        return await (await self._book_for(thread_id, tenant)).notify(content, client_id)
+        async with self._at(thread_id, tenant) as book:
+            return await book.notify(content, client_id)
 
     async def interrupt(self, thread_id: str, turn_id: str, *, tenant: str | None = None) -> Turn:
         """End a turn for sure; returns when its cells have stopped. What was stored stays."""
-        return await (await self._book_for(thread_id, tenant)).interrupt(turn_id)
+        async with self._at(thread_id, tenant) as book:
+            return await book.interrupt(turn_id)
 
     async def answer(
         self,
@@ -317,7 +320,8 @@ class Threads:
     ) -> None:
         """The client's answer to a call of its tool; safe when this returns. Raises `ToolCallNotFound` for a call that
         does not wait for one, such as one that has been answered."""
-        await (await self._book_for(thread_id, tenant)).answer(turn_id, call_id, result)
+        async with self._at(thread_id, tenant) as book:
+            await book.answer(turn_id, call_id, result)
 
     # -- events --------------------------------------------------------------------------------------------------
 
@@ -345,10 +349,13 @@ class Threads:
             raise _no_thread(thread_id)
         return row
 
-    async def _book_for(self, thread_id: str, tenant: str | None) -> Book:
+    @asynccontextmanager
+    async def _at(self, thread_id: str, tenant: str | None) -> AsyncGenerator[Book]:
+        """The book of a thread. Its session stays open for as long."""
         self._check_open()
-        await self._row(thread_id, tenant)
-        return await self._book(thread_id)
+        row = await self._row(thread_id, tenant)
+        with self._resting.in_hand(row.session_id):
+            yield await self._book(thread_id)
 
     async def _book(self, thread_id: str) -> Book:
         """The book of a thread whose session is ours, opened if it is not."""
@@ -361,8 +368,11 @@ class Threads:
         return await asyncio.shield(opening)
 
     async def _open_book(self, thread_id: str) -> Book:
-        row = await self._row(thread_id, None)
-        thread = thread_of(row)
+        thread = thread_of(await self._row(thread_id, None))
+        with self._resting.in_hand(thread.session_id):
+            return await self._opened(thread)
+
+    async def _opened(self, thread: Thread) -> Book:
         tools = self._client_tools(thread.session_id)
         # Before the session is opened: cells that go on at once find their tools.
         live = await self._store.turns(session_id=thread.session_id, live=True)
@@ -399,17 +409,18 @@ class Threads:
             self._background,
         )
         await book.load()
-        self._books[thread_id] = book
+        self._books[thread.id] = book
         book.resume()
         return book
 
     async def _session(self, session_id: str, tenant: str, language: Language | None = None) -> Session:
         """The session, open here and with the tools of clients."""
+        await self._resting.gone(session_id)
         tools = self._client_tools(session_id)
         session = self._host.find(session_id)
         if session is None:
             session = await self._host.open_for_thread(session_id, tenant, tools, language)
-            self._own[session_id] = None
+            self._resting.own(session_id)
         known = [one.source for one in session.own_overlays if isinstance(one.source, ClientTools)]
         if known != [tools]:
             if known:
@@ -423,9 +434,9 @@ class Threads:
         if self._left:
             return
         try:
-            book = await self._book(thread_id)
-            await book.notify(said, client_id, cell_id=cell_id)
-            await book.wake()
+            async with self._at(thread_id, None) as book:
+                await book.notify(said, client_id, cell_id=cell_id)
+                await book.wake()
         except CloisterError as error:
             log.warning("thread %s was not told of cell %s: %s", thread_id, cell_id, error)
 
@@ -453,45 +464,34 @@ class Threads:
             )
         return driver
 
+    # -- nothing to do -------------------------------------------------------------------------------------------
+
     def _idle(self, book: Book) -> None:
-        self._rest(book.thread.session_id)
+        """A thread has nothing to do for now. Of those whose sessions stay open only so many keep their books."""
+        self._resting.rest(book.thread.session_id)
+        if self._books.get(book.thread.id) is book:
+            self._books[book.thread.id] = self._books.pop(book.thread.id)
+        over = max(len(self._books) - _MOST_BOOKS, 0)
+        for one in list(islice(filter(self._may_put_away, self._books.values()), over)):
+            del self._books[one.thread.id]
+            if one.session.closed:
+                self._tools.pop(one.thread.session_id, None)
 
-    def _rest(self, session_id: str) -> None:
-        """A session has nothing to do for now. Of those that were opened here only so many stay open."""
-        if session_id not in self._own or self._left:
-            return
-        self._own[session_id] = self._own.pop(session_id)
-        busy = {book.thread.session_id for book in self._books.values() if not book.is_idle}
-        over = len(self._own) - _MOST_IDLE
-        for name in [one for one in self._own if one not in busy][: max(over, 0)]:
-            del self._own[name]
-            task = asyncio.get_running_loop().create_task(self._let_go(name))
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+    def _may_put_away(self, book: Book) -> bool:
+        return book.is_idle and not self._resting.is_in_hand(book.thread.session_id)
 
-    async def _let_go(self, session_id: str) -> None:
-        session = self._host.find(session_id)
+    def _is_busy(self, session_id: str) -> bool:
+        return any(book.thread.session_id == session_id and not book.is_idle for book in self._books.values())
+
+    def _forget(self, session_id: str) -> None:
         for thread_id in [key for key, book in self._books.items() if book.thread.session_id == session_id]:
             del self._books[thread_id]
         self._tools.pop(session_id, None)
-        if session is not None and not await session.cells():
-            await session.close()
 
 
 def _before(item_id: str) -> str:
     """An id that comes right before that one."""
     return item_id[:-1] + chr(ord(item_id[-1]) - 1) + "~"
-
-
-def _last_cell(cells: Iterable[CellRow], until: Turn | None) -> str | None:
-    """The last cell of the session's own namespace that had ended when the turn had."""
-    if until is None or until.ended_at is None:
-        return None
-    end_ms = round(until.ended_at.timestamp() * 1000)
-    found = [
-        row for row in cells if row.ended_ms is not None and row.ended_ms <= end_ms and not row.doc.get("isolated")
-    ]
-    return max(found, key=lambda row: row.number).id if found else None
 
 
 def _no_thread(thread_id: str) -> ThreadNotFound:

@@ -40,12 +40,14 @@ _WORDS = frozenset(
 )
 # The language's own globals win over a tool.
 _GLOBALS = frozenset(
-    "AggregateError Array ArrayBuffer Atomics BigInt BigInt64Array BigUint64Array Boolean DataView Date Error "
-    "EvalError FinalizationRegistry Float16Array Float32Array Float64Array Function Infinity Int16Array Int32Array "
-    "Int8Array Intl Iterator JSON Map Math NaN Number Object Promise Proxy RangeError ReferenceError Reflect RegExp "
-    "Set SharedArrayBuffer String Symbol SyntaxError TypeError URIError Uint16Array Uint32Array Uint8Array "
-    "Uint8ClampedArray WeakMap WeakRef WeakSet console decodeURI decodeURIComponent encodeURI encodeURIComponent "
-    "escape globalThis isFinite isNaN parseFloat parseInt tools undefined unescape".split()
+    "AggregateError Array ArrayBuffer AsyncDisposableStack Atomics BigInt BigInt64Array BigUint64Array Boolean "
+    "DOMException DataView Date DisposableStack Error EvalError FinalizationRegistry Float16Array Float32Array "
+    "Float64Array Function Infinity Int16Array Int32Array Int8Array InternalError Intl Iterator JSON Map Math NaN "
+    "Number Object Promise Proxy RangeError ReferenceError Reflect RegExp Set SharedArrayBuffer String "
+    "SuppressedError Symbol SyntaxError TypeError URIError Uint16Array Uint32Array Uint8Array Uint8ClampedArray "
+    "WeakMap WeakRef WeakSet atob btoa clearTimeout console decodeURI decodeURIComponent encodeURI "
+    "encodeURIComponent escape globalThis isFinite isNaN parseFloat parseInt performance queueMicrotask setTimeout "
+    "tools undefined unescape".split()
 )
 _LONGEST_DOC = 2000
 _LONGEST_SIGNATURE = 4000

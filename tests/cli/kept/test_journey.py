@@ -50,7 +50,7 @@ def test_commands_go_together_in_a_pipe(shell: Shell) -> None:
 
 def test_secret_is_typed_without_being_shown_and_a_session_is_removed_when_one_is_sure(shell: Shell) -> None:
     shell("run", "--session", "s", "--tools", "bank", "-e", "store('x', '\\x1b[2J')")
-    with shell.terminal("secrets", "set", "s", "TOKEN", "--allow", "fetch") as terminal:
+    with shell.terminal("secrets", "set", "s", "TOKEN", "--allow", "fetch", from_scratch=True) as terminal:
         terminal.until("value of TOKEN: ")
         terminal.type("hunter2-hunter2\r")
         assert terminal.end() == 0
@@ -74,7 +74,7 @@ def test_secret_is_typed_without_being_shown_and_a_session_is_removed_when_one_i
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_session_that_a_repl_has_open_can_be_read_and_its_holder_is_named(shell: Shell) -> None:
-    with shell.terminal("repl", "--session", "s", "--tools", "bank") as terminal:
+    with shell.terminal("repl", "--session", "s", "--tools", "bank", from_scratch=True) as terminal:
         terminal.enter("store('x', 1)", "s")
         terminal.enter("await refund('A7', 250)", "s")
         asked = terminal.match(r"(apr_\w+)")

@@ -23,7 +23,9 @@ answers:
         notify("halfway")
         await refund(order_id="A7", amount=o["size"])
     - when: nap
-      exec: await nap()
+      exec: |
+        # @exec: {"yield_time_ms": 60000}
+        await nap()
     - when: slip
       exec: 1 / 0
     - when: fail

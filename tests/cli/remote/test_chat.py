@@ -61,11 +61,14 @@ def test_what_is_typed_while_a_turn_goes_on_is_said_in_its_middle_and_ctrl_c_end
         screen.until("a turn goes on here")
         screen.interrupt()
         screen.until("the turn was interrupted")
+        assert "INTERRUPTED" not in screen.screen
         say(screen, "hello")
         screen.until("Hello again.")
         screen.until("you>")
         screen.type("\x04")
         assert screen.end() == 0
+        # What was typed is on the screen already.
+        assert "\n> hello" not in screen.screen
     with Client(server.url, ADMIN) as client:
         assert [one.status for one in client.threads.get(thread).turns] == [Status.INTERRUPTED, Status.COMPLETED]
 

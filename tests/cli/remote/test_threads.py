@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from cloister.client import Client
+from tests.cli.shell import Shell
 from tests.cli.typing import Said, Typist
 from tests.server.lab import ADMIN, Running
 
@@ -25,6 +26,7 @@ def test_thread_is_made_listed_shown_changed_and_put_away(typed: Typist) -> None
     assert "Refunds of May" in row
     shown = typed("threads show", thread).out
     assert "team=a" in shown
+    assert "archived" not in shown
     detail = told(typed("threads show", thread, "--json"))
     assert detail["thread"]["title"] == "Refunds of May"
     assert typed("threads archive", thread).out == f"{thread} is put away\n"
@@ -129,7 +131,22 @@ def test_server_that_is_not_there_and_thread_that_is_not_are_named(typed: Typist
     done = typed("threads list", "--url", "http://127.0.0.1:1")
     assert done.code == 1
     assert "http://127.0.0.1:1 cannot be reached" in done.err
-    gone = typed("threads show", "thr_none")
-    assert gone.code == 1
-    assert "'thr_none'" in gone.err
-    assert typed("threads send", "thr_none", " ").code == 2
+    for words in (("threads show", "thr_none"), ("chat", "thr_none"), ("threads send", "thr_none", "hello")):
+        gone = typed(*words)
+        assert gone.code == 1
+        assert "'thr_none'" in gone.err
+        assert "cloister threads list" in gone.err
+    unknown = typed("threads answer", "apr_none", "allow")
+    assert (unknown.code, "cloister threads show" in unknown.err) == (1, True)
+    for verb in ("send", "steer"):
+        assert typed(f"threads {verb}", "thr_none", " ").code == 2
+
+
+def test_ctrl_c_leaves_the_turn_to_the_server_and_says_so(shell: Shell) -> None:
+    thread = shell("threads", "new").stdout.strip()
+    with shell.terminal("threads", "send", thread, "nap") as screen:
+        screen.until("await nap()")
+        screen.interrupt()
+        screen.until(f"the turn goes on at the server, and cloister threads interrupt {thread} ends it")
+        assert screen.end() == 130
+    assert shell("threads", "interrupt", thread).returncode == 0

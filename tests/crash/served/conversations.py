@@ -55,7 +55,8 @@ class Conversation:
     # The provider's format.
     wire: str
     turns: tuple[Said, ...]
-    wake: Wake = Wake.NOTIFY
+    # Also on a machine that is so slow that a model is told of a cell that it goes on.
+    wake: Wake = Wake.TURN
 
     def reply(self, key: str, number: int, request: str) -> Reply:
         """The answer of that place."""
@@ -83,6 +84,12 @@ def _program(code: str) -> Reply:
     return Reply("A program.", calls=[("exec", json.dumps({"code": code.strip()}))], pieces=4)
 
 
+def _patient(code: str, language: Language) -> Reply:
+    """One that is looked at until it has ended, however slow the machine is."""
+    sign = "#" if language is Language.PYTHON else "//"
+    return _program(f'{sign} @exec: {{"yield_time_ms": 60000}}\n{code.strip()}')
+
+
 def _calls(*calls: tuple[str, int]) -> Reply:
     return Reply("Calls.", calls=[(name, json.dumps({"n": n})) for name, n in calls], reasoning="Hm.", pieces=4)
 
@@ -100,16 +107,16 @@ def _wait(request: str) -> Reply:
 
 
 def _code(language: Language, wire: str) -> Conversation:
-    programs = _PROGRAMS[language]
+    programs = [_patient(code, language) for code in _PROGRAMS[language]]
     return Conversation(
         DriverKind.CODE,
         language,
         wire,
         (
-            Said("a", (_program(programs[0]), _program(programs[1]), _DONE), is_steered=True),
-            Said("b", (_program(programs[2]), _DONE)),
-            Said("c", (_program(programs[3]),), is_interrupted=True),
-            Said("d", (_program(programs[4]), _DONE), is_steered=True),
+            Said("a", (programs[0], programs[1], _DONE), is_steered=True),
+            Said("b", (programs[2], _DONE)),
+            Said("c", (programs[3],), is_interrupted=True),
+            Said("d", (programs[4], _DONE), is_steered=True),
         ),
     )
 
@@ -184,7 +191,6 @@ _BACKGROUND = Conversation(
             ),
         ),
     ),
-    Wake.TURN,
 )
 CONVERSATIONS: Mapping[str, Conversation] = {
     "code-python": _code(Language.PYTHON, "chat"),

@@ -11,7 +11,7 @@ from tests.crash.served.nursery import Nursery
 from tests.crash.served.trial import Course, kill_at_points, trial_of
 
 # Each is several servers, one after the other: on a machine that others use too, minutes.
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(1200)]
 # What must be safe before anybody is told: answers of models and of clients, decisions, words in the middle, ends.
 _SAFE = "reply turn_end steer tool_answer answer"
 _REST = (

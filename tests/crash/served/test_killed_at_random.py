@@ -12,7 +12,7 @@ from tests.crash.served.trial import Course, kill_at_random, trial_of
 from tests.stores.pg_server import PgServer
 
 # Each is several servers, one after the other: on a machine that others use too, minutes.
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(1200)]
 KILLS = 3
 
 

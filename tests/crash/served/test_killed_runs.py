@@ -17,10 +17,10 @@ from tests.crash.parent import check_effects, unknown_in
 from tests.crash.plans import SAFE_PY
 from tests.crash.served.nursery import Nursery
 from tests.crash.served.record import InFile, InServer, Place, read
-from tests.crash.served.trial import TOKEN, reserved
+from tests.crash.served.trial import PATIENCE_SECONDS, TOKEN, reserved
 from tests.stores.pg_server import PgServer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(1200)]
 CODE = SAFE_PY + "got = [await safe(pay, {n}), await safe(look, {n} + 1), await safe(pay, {n} + 2)]\nprint('paid')\ngot"
 _WRITTEN = "session began suspended intent settlement ended read".split()
 POINTS = [
@@ -47,7 +47,7 @@ class Till:
         extra = {"CLOISTER_SERVER_TOKEN": TOKEN, "CLOISTER_DATA_DIR": str(self._directory / "data")}
         server = await self._nursery.start(self._directory, words, extra | ({"CRASH_AT": at} if at else {}))
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await server.ready
                 await asyncio.wait({server.over, asking}, timeout=after, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -28,7 +28,7 @@ from tests.crash.served.talker import Talker
 from tests.threads.models.wire.server import ModelServer
 
 # A life, or the rest of a conversation, that takes longer is stuck.
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 240.0
 TOKEN = "t" * 32
 _EXTERNAL = (STOCK.name, NEVER.name)
 _RETRY = Retry(attempts=2, first_ms=10, most_ms=40, reconnect_ms=300_000)
@@ -195,7 +195,8 @@ class Trial:
         record, talker, outcome = self.record, self.talker, self.tell_outcome()
         assert self.is_over
         assert [row.id for row in record.turns if row.live] == []
-        assert [row.id for row in record.kept.cells.values() if row.live] == []
+        # One may have ended without anybody reading how.
+        assert [row.id for row in record.kept.cells.values() if row.live and "result" not in row.doc] == []
         assert [row.id for row in record.kept.approvals.values() if row.state == "pending"] == []
         assert [row.id for row in record.tool_calls if row.state == "pending"] == []
         assert [row.id for row in record.items if row.state == "in_progress"] == []
@@ -315,6 +316,7 @@ async def kill_at_random(trial: Trial, course: Course, seed: int, *, most_kills:
     """Kills until the conversation is over all the same, or there were enough of them."""
     rng = random.Random(seed)
     while not trial.is_over:
+        first, began = not trial.lives, time.monotonic()
         if trial.kills >= most_kills:
             await trial.live()
         elif rng.random() < 0.2:
@@ -322,4 +324,7 @@ async def kill_at_random(trial: Trial, course: Course, seed: int, *, most_kills:
             await trial.live(kill_after=rng.uniform(0, course.seconds / 2), early=True)
         else:
             await trial.live(kill_after=rng.uniform(0, course.seconds / 2))
+        if trial.is_over and first:
+            # It was taken down on a busier machine than this one: instants beyond its end kill nobody.
+            course.seconds = min(course.seconds, time.monotonic() - began)
     trial.check_final(course.outcome)

@@ -39,6 +39,17 @@ MISTAKES = [
     (Language.PYTHON, 'await refund(order_id="A7")', "did you mean `shop.refund`?"),
     (Language.PYTHON, 'await shop.refund(order_id="A7")', "from shop import refund"),
     (Language.PYTHON, 'get = require("get_order")', "without an import"),
+    (Language.PYTHON, "Here it is:\n```python\n1\n```", "no words around it"),
+    (Language.PYTHON, "```python\n1\n```\nThat is one.", "without the ``` lines"),
+    (Language.PYTHON, "return 1", "the value of a cell is its last expression"),
+    (Language.PYTHON, "asyncio.sleep(1)", "write `import asyncio` first"),
+    (
+        Language.PYTHON,
+        "import asyncio\nawait asyncio.gather(get_order(order_id='A7'), return_exceptions=True)",
+        "catch errors in an async function of your own",
+    ),
+    (Language.PYTHON, "import asyncio\nawait asyncio.wait_for(get_order(order_id='A7'), 5)", "asyncio.gather"),
+    (Language.PYTHON, "import asyncio\nasync with asyncio.timeout(5):\n    1", "use plain calls"),
     (Language.PYTHON, "const o = 1;", "write it in Python"),
     (Language.TYPESCRIPT, 'const g = require("get_order");', "tools are global"),
     (Language.TYPESCRIPT, 'import { get_order } from "tools";', "tools are global"),
@@ -49,6 +60,8 @@ MISTAKES = [
     (Language.TYPESCRIPT, "await tools.rain_tomorrow({})", "the tools here are `get_order`, `shop.refund`"),
     (Language.TYPESCRIPT, 'await refund({order_id: "A7"})', "did you mean `shop.refund`?"),
     (Language.TYPESCRIPT, 'await tools.get_ordr({order_id: "A7"})', "did you mean `get_order`?"),
+    (Language.TYPESCRIPT, "Here it is:\n```ts\n1\n```", "no words around it"),
+    (Language.TYPESCRIPT, "return 1", "the value of a cell is its last expression"),
     (Language.TYPESCRIPT, "def f():\n    return 1", "not Python"),
 ]
 

@@ -4,6 +4,8 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from decimal import Decimal
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,11 @@ from typing import Any
 import pytest
 
 from cloister import Cloister, tool
-from cloister.core.item import AgentMessage, AgentReasoning
+from cloister.core.item import AgentMessage, AgentReasoning, CellRun
 from cloister.core.language import Language
 from cloister.core.thread import DriverKind, ThreadParams
 from cloister.core.turn import Receipt, Status, SteerParams
+from cloister.core.usage import Prices
 from cloister.threads.models import ModelRegistry
 from tests.threads.drivers.lab import begin, ended, said_of, talk, work
 from tests.threads.lab import PATIENCE_S, follow
@@ -32,6 +35,13 @@ CODE = {
 async def get_order(order_id: str) -> dict[str, object]:
     """An order."""
     return {"id": order_id, "total": 12}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded() -> None:
+    """The SDKs: on a busy machine they take longer than a test should wait for an event."""
+    for module in ("exchange", "anthropic", "openai"):
+        import_module(f"cloister.threads.models.provided.{module}")
 
 
 @asynccontextmanager
@@ -52,11 +62,13 @@ def asking(driver: DriverKind, language: Language = Language.PYTHON) -> tuple[st
     return "exec", json.dumps({"code": CODE[language]})
 
 
+@pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("streams", [True, False], ids=["stream", "whole"])
 @pytest.mark.parametrize("wire", WIRES)
-async def test_drivers_talk_in_both_languages(tmp_path: Path, wire: str, streams: bool) -> None:
-    async with ModelServer() as server, at(server, wire, tmp_path / "a.db", stream=streams) as cloister:
-        for driver, language in product(DRIVERS, Language):
+async def test_drivers_talk_in_both_languages(tmp_path: Path, wire: str, streams: bool, driver: DriverKind) -> None:
+    more: dict[str, Any] = {"stream": streams, "prices": Prices(Decimal(2), Decimal(10), cached=Decimal("0.2"))}
+    async with ModelServer() as server, at(server, wire, tmp_path / "a.db", **more) as cloister:
+        for language in Language:
             server.heard.clear()
             server.replies += [
                 Reply(text="I will look.", reasoning="An order…", calls=[asking(driver, language)]),
@@ -65,6 +77,8 @@ async def test_drivers_talk_in_both_languages(tmp_path: Path, wire: str, streams
             turn, items = await talk(cloister.threads, "A7?", driver=driver, language=language)
             assert turn.status is Status.COMPLETED, turn.error
             assert (turn.usage.requests, turn.usage.tokens, turn.usage.cache_read_tokens) == (2, 54, 10)
+            # Of each request 15 tokens at 2, 5 at 0.2 and 7 at 10 dollars for a million.
+            assert turn.usage.cost_micros == 202
             assert "12" in said_of(work(items)[0])
             assert [one.detail.text for one in items if isinstance(one.detail, AgentMessage)] == [
                 "I will look.",
@@ -118,6 +132,36 @@ async def test_interrupt_in_the_middle_of_a_stream_closes_it_and_the_thread_goes
         assert "A long story" not in json.dumps(server.heard[-1].body)
 
 
+@pytest.mark.parametrize("wire", WIRES)
+async def test_words_in_the_middle_of_the_work_go_along_with_what_came_of_it(tmp_path: Path, wire: str) -> None:
+    go = asyncio.Event()
+
+    @tool
+    async def wait_here() -> str:
+        await go.wait()
+        return "went"
+
+    code = {Language.PYTHON: "await wait_here()", Language.TYPESCRIPT: "await tools.wait_here({})"}
+    async with ModelServer() as server, at(server, wire, tmp_path / "a.db", wait_here) as cloister:
+        for driver, language in product(DRIVERS, Language):
+            go.clear()
+            called = (
+                ("exec", json.dumps({"code": code[language]})) if driver is DriverKind.CODE else ("wait_here", "{}")
+            )
+            server.replies += [Reply(calls=[called]), Reply(text="B2 then.")]
+            turn = await begin(cloister.threads, "A7?", driver=driver, language=language)
+            await follow(cloister.threads, turn.thread_id, lambda one: one.event == "call.requested")
+            receipt = await cloister.threads.steer(turn.thread_id, turn.id, SteerParams("B2 instead", "mine"))
+            assert receipt.receipt is Receipt.QUEUED
+            go.set()
+            turn, items = await ended(cloister.threads, turn)
+            assert turn.status is Status.COMPLETED, turn.error
+            assert "went" in said_of(work(items)[0])
+            told = json.dumps(server.heard[-1].body)
+            assert told.count("B2 instead") == 1
+            assert told.index("went") < told.index("B2 instead")
+
+
 FOREVER = {Language.PYTHON: "await forever()", Language.TYPESCRIPT: "await tools.forever({})"}
 
 
@@ -153,14 +197,15 @@ CUT = {
 }
 
 
+@pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("streams", [True, False], ids=["stream", "whole"])
 @pytest.mark.parametrize("wire", WIRES)
 async def test_failure_of_the_provider_is_the_turns_and_not_the_threads(
-    tmp_path: Path, wire: str, streams: bool
+    tmp_path: Path, wire: str, streams: bool, driver: DriverKind
 ) -> None:
     failures = {**FAILURES, "cut in the middle": (CUT[streams], "model_failed")}
     async with ModelServer() as server, at(server, wire, tmp_path / "a.db", stream=streams) as cloister:
-        for driver, language in product(DRIVERS, Language):
+        for language in Language:
             thread = await cloister.threads.create(ThreadParams(driver=driver, language=language))
             for name, (failure, code) in failures.items():
                 server.replies.append(failure)
@@ -176,15 +221,16 @@ async def test_failure_of_the_provider_is_the_turns_and_not_the_threads(
             assert "12" in said_of(work(items)[0])
 
 
+@pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("streams", [True, False], ids=["stream", "whole"])
 @pytest.mark.parametrize("wire", WIRES)
 async def test_what_passes_is_waited_out_within_the_turn_and_nothing_is_said_or_done_twice(
-    tmp_path: Path, wire: str, streams: bool
+    tmp_path: Path, wire: str, streams: bool, driver: DriverKind
 ) -> None:
     asked_to_wait = Fails(429, headers={"retry-after-ms": "1"})
     more: dict[str, Any] = {"stream": streams, "max_retries": 3, "max_retry_wait_ms": 1}
     async with ModelServer() as server, at(server, wire, tmp_path / "a.db", **more) as cloister:
-        for driver, language in product(DRIVERS, Language):
+        for language in Language:
             server.replies += [
                 asked_to_wait,
                 Raw(cut=True),
@@ -297,3 +343,104 @@ async def test_conversation_of_calls_goes_on_in_words_with_a_model_that_cannot_c
         turn, _ = await talk(cloister.threads, "sure?", thread=thread, model="calls")
         assert turn.status is Status.COMPLETED, turn.error
         assert "result: 24" in json.dumps(server.heard[-1].body)
+
+
+# -- models that take a program as it is -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("streams", [True, False], ids=["stream", "whole"])
+async def test_program_goes_to_a_custom_tool_as_it_is_where_the_provider_has_one(tmp_path: Path, streams: bool) -> None:
+    more: dict[str, Any] = {"stream": streams, "freeform_tools": True}
+    async with ModelServer() as server, at(server, "responses", tmp_path / "a.db", **more) as cloister:
+        for language in Language:
+            # What JSON would have to put differently.
+            code = "\n".join([CODE[language], r'''"\\ \"ä😀\""''', CODE[language].splitlines()[-1]])
+            server.heard.clear()
+            server.replies += [
+                Reply(text="I will look.", reasoning="An order…", customs=[("exec", code)], pieces=7),
+                Reply(calls=[("search_tools", '{"query": "order"}')]),
+                Reply(text="It is 12."),
+            ]
+            turn, items = await talk(cloister.threads, "A7?", language=language)
+            assert turn.status is Status.COMPLETED, turn.error
+            assert (turn.usage.requests, turn.usage.tokens) == (3, 81)
+            ran, found = work(items)
+            assert isinstance(ran.detail, CellRun)
+            assert (ran.detail.code, said_of(ran)) == (code, "[completed] result: 12")
+            assert "get_order" in said_of(found)
+            first, second, third = (one.body for one in server.heard)
+            assert [(one["type"], one["name"]) for one in first["tools"]] == [
+                ("custom", "exec"),
+                ("function", "wait"),
+                ("function", "search_tools"),
+            ]
+            assert "no JSON" in first["tools"][0]["description"]
+            assert "parameters" not in first["tools"][0]
+            for body in (second, third):
+                call, result = (one for one in body["input"] if one.get("type", "").startswith("custom_tool_call"))
+                assert (call["type"], call["name"], call["input"]) == ("custom_tool_call", "exec", code)
+                assert (call["id"], call["call_id"]) == ("ctc_1_0", result["call_id"])
+                assert (result["type"], result["output"]) == ("custom_tool_call_output", "[completed] result: 12")
+            kinds = [one.get("type") for one in third["input"]]
+            assert kinds[-2:] == ["function_call", "function_call_output"]
+
+
+async def test_half_a_program_of_a_custom_tool_is_never_run(tmp_path: Path) -> None:
+    whole = ("exec", "open('/ran', 'w').write('x')\n" * 3)
+    more: dict[str, Any] = {"freeform_tools": True}
+    async with ModelServer() as server, at(server, "responses", tmp_path / "a.db", **more) as cloister:
+        thread = await cloister.threads.create()
+        # One event for the response, one for the item, then its pieces.
+        for reply, code in (
+            (Reply(customs=[whole], pieces=6, cut_after=5), "model_failed"),
+            (Reply(customs=[whole], pieces=6, end_after=5), "model_failed"),
+            (Reply(customs=[whole], pieces=6, end_after=8), "model_failed"),
+        ):
+            server.replies.append(reply)
+            turn, items = await talk(cloister.threads, "go", thread=thread)
+            assert turn.error is not None
+            assert (turn.status, turn.error.code, work(items)) == (Status.FAILED, code, [])
+        # Cut off by the provider, which says so.
+        server.replies += [Reply(customs=[whole], finish="max_output_tokens"), Reply(text="Less, then.")]
+        turn, items = await talk(cloister.threads, "go", thread=thread)
+        assert turn.status is Status.COMPLETED, turn.error
+        assert "cut off" in said_of(work(items)[0])
+        session = cloister.session(thread.session_id)
+        assert await session.files.list("/") == []
+
+
+async def test_conversation_goes_from_custom_tools_to_functions_and_back(tmp_path: Path) -> None:
+    store = f"sqlite://{tmp_path / 'a.db'}?synchronous=normal"
+    async with (
+        ModelServer() as server,
+        ModelRegistry(
+            [
+                server.settings("responses", model="gpt-5", name="texts", freeform_tools=True),
+                server.settings("responses", model="gpt-5", name="calls"),
+            ],
+            environment={"SOME_KEY": "key"},
+        ) as models,
+        Cloister(store=store, models=models, model="texts") as cloister,
+    ):
+        server.replies += [
+            Reply(customs=[("exec", "x = 6")]),
+            Reply(text="Six."),
+            Reply(calls=[("exec", '{"code": "x * 7"}')]),
+            Reply(text="42."),
+            Reply(customs=[("exec", "x")]),
+            Reply(text="6."),
+        ]
+        turn, _ = await talk(cloister.threads, "six?")
+        for said, model in (("times seven?", "calls"), ("and now?", "texts")):
+            thread = (await cloister.threads.get(turn.thread_id)).thread
+            turn, items = await talk(cloister.threads, said, thread=thread, model=model)
+            assert turn.status is Status.COMPLETED, turn.error
+            assert "[completed] result" in said_of(work(items)[0])
+        functions, texts = server.heard[2].body, server.heard[4].body
+        told = next(one for one in functions["input"] if one.get("type") == "function_call")
+        assert json.loads(told["arguments"]) == {"input": "x = 6"}
+        # An id of one kind of call is not told as that of another.
+        assert "id" not in told
+        assert "custom" not in json.dumps(functions)
+        kinds = [one["type"] for one in texts["input"] if "call" in one.get("type", "")]
+        assert kinds == ["custom_tool_call", "custom_tool_call_output", "function_call", "function_call_output"]

@@ -56,6 +56,8 @@ def test_table_says_all_there_is_to_say() -> None:
         ('base_url = "https://u:p@x/v1"', "", "base_url has a password in it"),
         ("timeout_ms = true", ".timeout_ms", "is a whole number, not bool"),
         ("timeout_ms = 0", "", "timeout_ms is a whole number between 1 and 86400000, not 0"),
+        ('wire = "chat"\nfreeform_tools = true', "", "freeform_tools are OpenAI's, by wire = 'responses'"),
+        ("tools = false\nfreeform_tools = true", "", "for a model that takes tools"),
         ('wyre = "chat"', ".wyre", "is not known (did you mean `wire`?)"),
         ('headers = { host = "x" }', "", "headers: 'host' cannot be given"),
         ('headers = { x = "${NOPE}" }', ".headers.x", "the environment has no variable 'NOPE'"),

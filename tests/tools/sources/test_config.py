@@ -73,6 +73,9 @@ def test_variables_are_expanded_in_values_only() -> None:
     [
         ({"comand": "x"}, "mcp.a.comand", "did you mean `command`?"),
         ({"command": "x", "arg": []}, "mcp.a.arg", "did you mean `args`?"),
+        ({"httpUrl": "http://y"}, "mcp.a.httpUrl", "write `url`"),
+        ({"command": "x", "alwaysAllow": ["t"]}, "mcp.a.alwaysAllow", 'write `approvals`: {"TOOL": "none"}'),
+        ({"command": "x", "timeout": 60}, "mcp.a.timeout", "write `call_timeout_ms`, in milliseconds"),
         ({}, "mcp.a", "says neither `command` nor `url`"),
         ({"command": "x", "url": "http://y"}, "mcp.a.url", "does not go with `command`"),
         ({"url": "http://y", "args": []}, "mcp.a.args", "does not go with `url`"),
@@ -100,6 +103,12 @@ def test_a_mistake_is_named_with_the_path_of_its_key(table: Any, path: str, said
     assert failed.value.path == path
     assert failed.value.message.startswith(f"{path}: ")
     assert said in f"{failed.value.message} {failed.value.hint}"
+
+
+@pytest.mark.parametrize("written", ["http", "streamable-http", "streamable_http", "streamableHttp"])
+def test_kind_of_a_server_may_be_written_as_other_clients_do(written: str) -> None:
+    (server,) = read_mcp_tables({"a": {"url": "http://y", "type": written}}, environment={})
+    assert isinstance(server, McpHttp)
 
 
 def test_two_servers_of_one_namespace_are_refused() -> None:

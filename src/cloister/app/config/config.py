@@ -10,7 +10,7 @@ from cloister.app.config.environments import read_environment_table
 from cloister.app.config.layers import Item, Origin, Source, from_environment, from_file, located, together
 from cloister.app.config.places import project_file, read_json, user_file
 from cloister.core.cell import CellLimits
-from cloister.core.errors import InvalidConfig
+from cloister.core.errors import InvalidConfig, InvalidInput
 from cloister.core.event import EventRetention
 from cloister.core.file import FileLimits, Mount
 from cloister.core.inside import CompleteOptions, SpawnOptions
@@ -66,13 +66,37 @@ class Config:
 
     def plugins(self) -> list[Any]:
         """As `Cloister(plugins=)` takes them."""
+        items = self._below("plugins")
+        if not items:
+            return []
+        from cloister.sessions.plugins.finding import parse_plugins
+
         made: list[Any] = []
-        for item in self._below("plugins"):
+        for item in items:
             options: Any = item.value
             if not isinstance(options, dict):
                 raise self._wrong(item, InvalidConfig(item.key, "is a table of its options, which may be empty"))
-            made.append((item.key.partition(".")[2], cast("dict[str, Any]", options)))
+            try:
+                made += parse_plugins([(item.key.partition(".")[2], cast("dict[str, Any]", options))])
+            except InvalidInput as error:
+                raise self._wrong(item, InvalidConfig(item.key, error.message, hint=error.hint)) from None
         return made
+
+    def approvals(self) -> dict[str, Any]:
+        """As `Cloister(approvals=)` takes them."""
+        items = self._below("approvals")
+        if not items:
+            return {}
+        from cloister.gate import Policy
+
+        for item in items:
+            try:
+                Policy(overrides={item.key.partition(".")[2]: item.value})
+            except InvalidInput as error:
+                # Names of tools have dots, so the place is that of the whole key.
+                where = f"{item.origin.where}: {item.key}" if item.origin.where is not None else item.key
+                raise InvalidConfig(where, error.message, hint=error.hint) from None
+        return self.table("approvals")
 
     def servers(self) -> "list[McpServer]":
         """The MCP servers of tables and of the file that `mcp_servers` names; a table comes before a server of its

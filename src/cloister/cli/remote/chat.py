@@ -21,7 +21,7 @@ from cloister.cli.remote.lines import Lines
 from cloister.cli.remote.screen import Screen
 from cloister.cli.remote.talk import NobodyAnswers
 from cloister.cli.remote.threads import Model, asker_of, nobody, thread_params
-from cloister.cli.remote.where import HERE, Server
+from cloister.cli.remote.where import HERE, Server, ways_on
 from cloister.cli.repl.reader import Cleared
 from cloister.cli.terminal import ProgramOutput, safe
 from cloister.core.errors import CloisterError
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from cloister.cli.remote.prompt import Prompt
     from cloister.client import AsyncClient
 
-ThreadOrNone = Annotated[
-    str | None, Parameter(help="The thread to go on with.  [default: the one that was used last, or a new one]")
-]
+ThreadOrNone = Annotated[str | None, Parameter(help="The thread to go on with.  [default: the newest, or a new one]")]
 
 
 def chat(
@@ -88,7 +86,8 @@ class Chat:
 
     def run(self, thread: str | None, new: bool, model: str | None, terms: tuple[str | None, str | None, str]) -> int:
         try:
-            return run_interruptibly(self._talk(thread, new, model, terms), self._interrupt)
+            with ways_on():
+                return run_interruptibly(self._talk(thread, new, model, terms), self._interrupt)
         finally:
             self._output.finish()
 

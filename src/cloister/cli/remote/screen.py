@@ -80,6 +80,11 @@ class Screen:
         if item.status.is_final:
             self._item(item, over=True)
 
+    def connection(self, is_there: bool) -> None:
+        """The server is gone, or back."""
+        said = "the server is back" if is_there else "the server does not answer; this goes on when it is back"
+        self._output.report(f"cloister: {said}")
+
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _delta(self, item_id: str, text: str) -> None:
@@ -145,8 +150,8 @@ class Screen:
     def _ended(self, turn: Turn) -> None:
         if turn.finished and self._say:
             self._output.value(json.dumps(turn.answer, indent=2, ensure_ascii=False))
-        if turn.error is not None:
-            said = f"cloister: the turn {turn.status.value}: {turn.error.message} ({turn.error.code})"
+        if turn.status is Status.FAILED and turn.error is not None:
+            said = f"cloister: the turn failed: {turn.error.message} ({turn.error.code})"
             self._output.report(flat(said))
             if turn.error.hint:
                 self._output.report(flat(f"  hint: {turn.error.hint}"))

@@ -53,6 +53,8 @@ class Talk:
         self.questions: dict[str, Approval] = {one.id: one for one in detail.pending_approvals}
         # Questions that somebody here has put off.
         self.put_off: set[str] = set()
+        # The keys of turns that were asked for here: their events may be read before the answer is.
+        self._said: set[str] = set()
         self._news = asyncio.Event()
         self._following = asyncio.ensure_future(self._follow(detail.latest_seq))
 
@@ -69,9 +71,9 @@ class Talk:
         if params.operation_key is None:
             # It is asked for again when the connection breaks, and begun once.
             params = replace(params, operation_key=uuid.uuid4().hex)
+        self._said.add(str(params.operation_key))
         begun = await self.client.threads.turn(self.thread.id, params)
         self.thread = begun.thread
-        self.screen.typed(begun.turn.id)
         # Its end may have been told before its beginning was answered.
         if begun.turn.status.is_final:
             self.ended[begun.turn.id] = begun.turn
@@ -119,12 +121,13 @@ class Talk:
                 await asyncio.wait([asked, news, self._following], return_when=asyncio.FIRST_COMPLETED)
                 news.cancel()
                 self.check()
+            if not asked.done():
+                asked.cancel(f"{question.id} was answered elsewhere")
+                await asyncio.wait([asked])
         finally:
-            answered_here = asked.done()
             asked.cancel()
             await asyncio.wait([asked])
-        if not answered_here:
-            complain(f"{question.id} was answered elsewhere")
+        if asked.cancelled():
             return
         answer = asked.result()
         if answer is None:
@@ -144,7 +147,9 @@ class Talk:
 
     async def _follow(self, since: int) -> None:
         stream: AsyncEventStream
-        async with self.client.events(thread_id=self.thread.id, since=since) as stream:
+        async with self.client.events(
+            thread_id=self.thread.id, since=since, on_connection=self.screen.connection
+        ) as stream:
             async for event in stream:
                 self._take(event)
 
@@ -153,6 +158,8 @@ class Talk:
         match event.event:
             case "turn.queued" | "turn.started" if event.turn_id is not None:
                 self.busy[event.turn_id] = None
+                if payload["turn"].get("operation_key") in self._said:
+                    self.screen.typed(event.turn_id)
             case "turn.completed" if event.turn_id is not None:
                 self.busy.pop(event.turn_id, None)
                 self.ended[event.turn_id] = keep_json(Turn, payload["turn"])

@@ -11,12 +11,12 @@ from cloister.cli.approve import Mode, Prompt, approver
 from cloister.cli.calls import are_shown
 from cloister.cli.exits import DENIED, EXIT_OF_TURN, FAILED, OK
 from cloister.cli.failures import UsageError, complain, log_to
-from cloister.cli.interrupt import run_interruptibly
+from cloister.cli.interrupt import Interrupted, run_interruptibly
 from cloister.cli.kept.where import tell
 from cloister.cli.options import AsJson
 from cloister.cli.remote.screen import Screen
 from cloister.cli.remote.talk import NobodyAnswers, Talk
-from cloister.cli.remote.where import HERE, Server
+from cloister.cli.remote.where import HERE, Server, ways_on
 from cloister.cli.source import STANDARD_INPUT
 from cloister.cli.tables import facts, show
 from cloister.cli.terminal import ProgramOutput, flat, one_json_object
@@ -176,9 +176,7 @@ def send(
     server: Server = HERE,
     as_json: AsJson = False,
 ) -> int:
-    said = sys.stdin.read() if text == STANDARD_INPUT else text
-    if not said.strip():
-        raise UsageError("there is nothing to say", 'for example: cloister threads send THREAD "What is new?"')
+    said = _said(text, 'for example: cloister threads send THREAD "What is new?"')
     params = TurnParams(said, model=model, operation_key=key, switch_provider=switch_provider)
     output = ProgramOutput()
     log_to(output.log)
@@ -202,7 +200,11 @@ def send(
                 await talk.close()
 
     try:
-        turn, code = run_interruptibly(work())
+        with ways_on():
+            turn, code = run_interruptibly(work())
+    except Interrupted:
+        output.report(f"cloister: the turn goes on at the server, and cloister threads interrupt {thread} ends it")
+        raise
     finally:
         output.finish()
     if as_json:
@@ -211,6 +213,13 @@ def send(
     elif not wait:
         print(turn.id)
     return code
+
+
+def _said(text: str, hint: str) -> str:
+    said = sys.stdin.read() if text == STANDARD_INPUT else text
+    if not said.strip():
+        raise UsageError("there is nothing to say", hint)
+    return said
 
 
 def asker_of(mode: Mode, output: ProgramOutput) -> Approver | None:
@@ -268,7 +277,7 @@ def steer(
     server: Server = HERE,
     as_json: AsJson = False,
 ) -> int:
-    said = sys.stdin.read() if text == STANDARD_INPUT else text
+    said = _said(text, 'for example: cloister threads steer THREAD "in euros, please"')
 
     async def work(client: "AsyncClient") -> SteerReceipt:
         return await client.threads.steer(thread, await _turn(client, thread, turn), SteerParams(said, input_id))

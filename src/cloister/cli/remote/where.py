@@ -1,7 +1,8 @@
 """Which server a command speaks to: `--url`, or CLOISTER_URL. Nothing is started and nothing is guessed."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -9,6 +10,7 @@ from cyclopts import Group, Parameter
 
 from cloister.cli.failures import UsageError
 from cloister.cli.interrupt import run_interruptibly
+from cloister.core.errors import ApprovalNotFound, ThreadNotFound, TurnNotFound
 
 if TYPE_CHECKING:
     from cloister.client import AsyncClient
@@ -54,7 +56,20 @@ class Server:
             async with self.client() as client:
                 return await work(client)
 
-        return run_interruptibly(done())
+        with ways_on():
+            return run_interruptibly(done())
+
+
+@contextmanager
+def ways_on() -> Generator[None, None, None]:
+    """What is not there is named by the server; here is where to look for what is."""
+    try:
+        yield
+    except (ThreadNotFound, TurnNotFound, ApprovalNotFound) as error:
+        if error.hint is None:
+            show = "list" if isinstance(error, ThreadNotFound) else "show THREAD"
+            error.hint = f"cloister threads {show} shows what there is"
+        raise
 
 
 HERE = Server()

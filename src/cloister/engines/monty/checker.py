@@ -23,7 +23,7 @@ from cloister.core.codes import Code
 from cloister.core.diagnostic import Diagnostic, ErrorObject, Severity, Span
 from cloister.core.language import PYTHON_MODULES
 from cloister.engines.monty import faults
-from cloister.engines.monty.features import import_hint, module_hint
+from cloister.engines.monty.features import import_hint, module_hint, parse_hint
 from cloister.engines.monty.imports import find_imports
 from cloister.engines.warden import Warden, verdict_error
 from cloister.ports.engine import Catalog, Checked, Program, Turn, TypeCheck
@@ -96,7 +96,7 @@ class Findings:
 def _judge(finding: _Finding, defined: frozenset[str], catalog: Catalog, types: TypeCheck) -> Diagnostic | None:
     name, rule = finding.name or "", finding.rule
     if rule == "invalid-syntax":
-        return Diagnostic(Severity.ERROR, Code.SYNTAX_ERROR, finding.message, None, finding.span)
+        return Diagnostic(Severity.ERROR, Code.SYNTAX_ERROR, finding.message, parse_hint(finding.message), finding.span)
     if rule == "unresolved-reference":
         if name in defined or name in catalog.names:
             return None

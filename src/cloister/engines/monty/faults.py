@@ -9,6 +9,7 @@ from pydantic_monty import MontyRuntimeError, MontySyntaxError
 
 from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject, Span
+from cloister.core.language import PYTHON_MODULES
 from cloister.core.limits import SessionLimits
 from cloister.engines.monty.features import module_hint, run_hint, syntax_hint
 from cloister.engines.warden import Verdict, verdict_error
@@ -121,7 +122,9 @@ def runtime_error(error: MontyRuntimeError, known: Collection[str]) -> ErrorObje
     hint: str | None = None
     if match := _NAME_ERROR.match(text):
         hint = did_you_mean(match[1], known)
-        if hint is None and match[1] == "files":
+        if match[1] in PYTHON_MODULES:
+            hint = f"write `import {match[1]}` first"
+        elif hint is None and match[1] == "files":
             hint = "Python programs reach the session's files with open(), pathlib and os"
     elif match := _MODULE_ERROR.match(text):
         hint = module_hint(match[1])

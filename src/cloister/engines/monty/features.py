@@ -16,6 +16,13 @@ SYNTAX_HINTS: dict[str, str] = {
     "comprehension": "use a plain `for` loop",
 }
 
+# What the type checker's parser says of a text that is no program -> what to do about it.
+PARSE_HINTS: dict[str, str] = {
+    "`return` statement outside": "the value of a cell is its last expression; drop `return`",
+    "`async with` outside": "use plain calls: there is nothing here that needs `async with`",
+    "`async for` outside": "await the calls in a plain `for` loop, or gather them with asyncio.gather",
+}
+
 MODULE_HINTS: dict[str, str] = {
     "enum": "use plain constants or a dict",
     "heapq": "use sorted() or bisect",
@@ -54,6 +61,8 @@ UNSUPPORTED: tuple[str, ...] = (
 
 # What Monty says when a program runs -> what to do about it. Matched as a part of its message.
 RUN_HINTS: dict[str, str] = {
+    "gather() does not yet support": "catch errors in an async function of your own, and gather calls of that one",
+    "module 'asyncio' has no attribute": "await the calls, several together with asyncio.gather(...)",
     "exceptions can only be called with": "raise ValueError(str(value))",
     "has no attribute 'touch'": "open(path, 'a').close() makes an empty file",
     "has no attribute 'writelines'": "f.write(''.join(lines))",
@@ -73,6 +82,10 @@ RUN_HINTS: dict[str, str] = {
 
 def run_hint(message: str) -> str | None:
     return next((hint for part, hint in RUN_HINTS.items() if part in message), None)
+
+
+def parse_hint(message: str) -> str | None:
+    return next((hint for part, hint in PARSE_HINTS.items() if part in message), None)
 
 
 def syntax_hint(message: str) -> str:

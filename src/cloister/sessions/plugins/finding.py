@@ -1,6 +1,7 @@
 """Plugins by name: those that are shipped, and those that other packages announce under `cloister.plugins`."""
 
 import difflib
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, cast
 
@@ -55,7 +56,9 @@ def _is_named(given: Any) -> bool:
 def _made(name: str, options: Mapping[str, Any]) -> Plugin:
     made: Any
     try:
-        made = _factory(name)(**options)
+        factory = _factory(name)
+        _check_options(name, factory, options)
+        made = factory(**options)
     except InvalidInput:
         raise
     # Whatever a package does when it is loaded, the host asked for it by name and is told so.
@@ -64,6 +67,20 @@ def _made(name: str, options: Mapping[str, Any]) -> Plugin:
     if not _is_named(made) or not callable(getattr(made, "attach", None)):
         raise InvalidInput(f"what is announced as the plugin {name!r} is none: {made!r}")
     return made
+
+
+def _check_options(name: str, factory: _Factory, options: Mapping[str, Any]) -> None:
+    try:
+        signature = inspect.signature(factory)
+    except (TypeError, ValueError):
+        # It does not say what it takes.
+        return
+    try:
+        signature.bind(**options)
+    except TypeError as error:
+        known = ", ".join(signature.parameters)
+        hint = f"its options are {known}" if known else "it has no options"
+        raise InvalidInput(f"the plugin {name!r} cannot be made: {error}", hint=hint) from None
 
 
 def _factory(name: str) -> _Factory:

@@ -71,6 +71,8 @@ class ModelSettings:
     images: bool = True
     # False for one that cannot call: it then writes its programs in fenced blocks.
     tools: bool = True
+    # Whether it takes tools whose input is text: OpenAI's custom tools, by Responses.
+    freeform_tools: bool = False
     # What OpenAI tells of reasoning; nothing unless asked.
     reasoning_summary: Summary | None = None
     # Whether the beginning of a conversation is kept by the provider for the next request, where it has to be asked.
@@ -85,6 +87,8 @@ class ModelSettings:
             raise InvalidInput(f"reasoning_summary is auto, concise or detailed, not {self.reasoning_summary!r:.80}")
         if self.provider == "anthropic" and (self.wire != "responses" or self.reasoning_summary):
             raise InvalidInput("wire and reasoning_summary are for OpenAI and servers like it; leave them out")
+        if self.freeform_tools and (self.provider != "openai" or self.wire != "responses" or not self.tools):
+            raise InvalidInput("freeform_tools are OpenAI's, by wire = 'responses', for a model that takes tools")
         if not self.model or len(self.model) > 200 or not self.model.isprintable():
             raise InvalidInput(f"model is the name that the provider has for it, not {self.model!r:.80}")
         for key, (least, most) in _BOUNDS.items():

@@ -20,7 +20,7 @@ _KINDS: Mapping[str, type] = {
     **dict.fromkeys(("provider", "model", "wire", "base_url", "api_key_env", "reasoning_summary"), str),
     **dict.fromkeys(("timeout_ms", "idle_timeout_ms", "connect_timeout_ms", "max_retries", "max_retry_wait_ms"), int),
     "max_output_tokens": int,
-    **dict.fromkeys(("stream", "images", "tools", "cache"), bool),
+    **dict.fromkeys(("stream", "images", "tools", "freeform_tools", "cache"), bool),
 }
 _KEYS = (*_KINDS, "headers", "prices")
 _NOUNS: Mapping[type, str] = {str: "text", int: "a whole number", bool: "true or false"}

@@ -27,7 +27,22 @@ _BOTH = (
 _STDIO = ("command", "args", "env", "cwd")
 _HTTP = ("url", "headers")
 # What other clients write beside them. `type` is held against what there is; the others say how a client shows it.
-_TYPES = {"stdio": "command", "http": "url", "streamable-http": "url", "streamable_http": "url"}
+_TYPES = {
+    "stdio": "command",
+    "http": "url",
+    "streamable-http": "url",
+    "streamable_http": "url",
+    "streamableHttp": "url",
+}
+# What some clients write and is something else here. What asks a person is never taken over in silence.
+_ELSEWHERE = {
+    "httpUrl": "write `url`",
+    "serverUrl": "write `url`",
+    "transport": "write `type`, or leave it out",
+    "timeout": "write `call_timeout_ms`, in milliseconds",
+    "autoApprove": 'write `approvals`: {"TOOL": "none"}',
+    "alwaysAllow": 'write `approvals`: {"TOOL": "none"}',
+}
 
 
 def read_mcp_servers(config: object, *, environment: Mapping[str, str] | None = None) -> tuple[McpServer, ...]:
@@ -70,6 +85,7 @@ def _server(name: str, table: Mapping[str, Any], path: str, variables: Mapping[s
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(known)}"
+            hint = _ELSEWHERE.get(key, hint)
             raise InvalidConfig(f"{path}.{key}", "is not known", hint=hint)
     disabled: object = table.get("disabled", False)
     if not isinstance(disabled, bool):

@@ -13,6 +13,8 @@ class Reply:
     reasoning: str = ""
     # Name and arguments, as text.
     calls: Sequence[tuple[str, str]] = ()
+    # Name and text, of calls of custom tools: OpenAI's responses only.
+    customs: Sequence[tuple[str, str]] = ()
     # In the format's own words; otherwise what fits the answer. An empty one is left out.
     finish: str | None = None
     input_tokens: int = 20

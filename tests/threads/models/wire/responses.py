@@ -26,6 +26,11 @@ def _items(reply: Reply, number: int) -> list[dict[str, Any]]:
         call_id = f"call_{number}_{at}"
         call = {"type": "function_call", "id": f"fc_{number}_{at}", "call_id": call_id}
         items.append(call | {"name": name, "arguments": arguments, "status": "completed"})
+    for at, (name, text) in enumerate(reply.customs):
+        call_id = f"call_{number}_c{at}"
+        items.append(
+            {"type": "custom_tool_call", "id": f"ctc_{number}_{at}", "call_id": call_id, "name": name, "input": text}
+        )
     return items
 
 
@@ -83,6 +88,11 @@ def events(reply: Reply, model: str, number: int) -> list[Event]:
                     say("response.output_text.delta", **about, content_index=0, delta=text, logprobs=[])
                 say("response.output_text.done", **about, content_index=0, text=reply.text, logprobs=[])
                 say("response.content_part.done", **about, content_index=0, part=item["content"][0])
+            case "custom_tool_call":
+                say("response.output_item.added", output_index=at, item={**item, "input": ""})
+                for text in split(item["input"], reply.pieces):
+                    say("response.custom_tool_call_input.delta", **about, delta=text)
+                say("response.custom_tool_call_input.done", **about, input=item["input"])
             case _:
                 say("response.output_item.added", output_index=at, item={**item, "arguments": ""})
                 for text in split(item["arguments"], reply.pieces):

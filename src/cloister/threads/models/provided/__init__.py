@@ -5,6 +5,7 @@
     wire        the connection: what leaves in headers, and how much may come back
     anthropic   the SDKs' clients, without any will of their own; each is loaded only for its models
     openai
+    custom      OpenAI's custom tools, which that library does not know; `freeform`: how it is told of them instead
     outgoing    what is asked, in the provider library's terms; `incoming`: its answer in ours, bounded
     failures    its errors in ours, without secrets
 

@@ -13,10 +13,17 @@ from pydantic_ai.settings import ModelSettings as RequestSettings
 
 from cloister.core.answer import Answer, Delta
 from cloister.core.errors import InvalidInput
+from cloister.core.offer import FreeformTool
 from cloister.ports.model import Asked
 from cloister.threads.models.provided.failures import failure_of
 from cloister.threads.models.provided.incoming import Gathering
-from cloister.threads.models.provided.outgoing import messages_of, parameters_of, settings_of, wire_names
+from cloister.threads.models.provided.outgoing import (
+    messages_of,
+    parameters_of,
+    settings_of,
+    wire_name,
+    wire_names,
+)
 from cloister.threads.models.provided.patience import Failure
 from cloister.threads.models.provided.wire import CURRENT, Sending, open_client
 from cloister.threads.models.settings import ModelSettings
@@ -45,7 +52,7 @@ class Exchange:
             yield Failure(InvalidInput(said, hint=getattr(error, "hint", None)), False)
             return
         sent = {**_authorized(self._settings, key), **headers}
-        sending = Sending(sent, self._settings.limits.max_wire_bytes, heard)
+        sending = Sending(sent, self._settings.limits.max_wire_bytes, heard, asking.freeform)
         veil = Veil([*([key] if key else []), *headers.values()])
         token = CURRENT.set(sending)
         try:
@@ -68,10 +75,11 @@ class Exchange:
             settings_of(asked, self._settings),
             parameters_of(asked),
             wire_names(asked, self._settings),
+            {wire_name(tool.name): tool for tool in asked.tools if isinstance(tool, FreeformTool)},
         )
 
     async def _stream(self, asking: "_Asking", attempt: int) -> AsyncGenerator[Delta | Answer]:
-        gathering = Gathering(self._settings, asking.names)
+        gathering = Gathering(self._settings, asking.names, asking.freeform)
         async with model_request_stream(
             self._model,
             asking.messages,
@@ -93,7 +101,7 @@ class Exchange:
             model_request_parameters=asking.parameters,
             instrument=False,
         )
-        yield Gathering(self._settings, asking.names).finish(response, attempt)
+        yield Gathering(self._settings, asking.names, asking.freeform).finish(response, attempt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +112,7 @@ class _Asking:
     settings: RequestSettings
     parameters: ModelRequestParameters
     names: Mapping[str, str]
+    freeform: Mapping[str, FreeformTool]
 
 
 def _authorized(settings: ModelSettings, key: str | None) -> dict[str, str]:

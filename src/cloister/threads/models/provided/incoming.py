@@ -4,7 +4,7 @@ The library is lenient about what it reads, so nothing of it is believed: kinds,
 are looked at here. Text that is no Unicode, because a surrogate pair was cut in two, is mended or marked (U+FFFD).
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, cast
 
 from pydantic_ai.messages import (
@@ -22,9 +22,10 @@ from pydantic_ai.usage import RequestUsage
 
 from cloister.core.answer import Answer, CallDelta, Delta, FinishReason, ReasoningDelta, TextDelta
 from cloister.core.errors import AnswerInvalid, AnswerTooLarge, ModelFailed
-from cloister.core.message import AssistantMessage, OutputText, Part, Reasoning, ToolCall
+from cloister.core.message import AssistantMessage, FreeformCall, OutputText, Part, Reasoning, ToolCall
 from cloister.core.usage import Usage
 from cloister.core.value import Bounds, Json, ValueRefused, sized
+from cloister.threads.models.provided.freeform import input_of
 from cloister.threads.models.settings import ModelSettings
 
 _FINISHES = {
@@ -41,14 +42,17 @@ _MOST_NAME = 256
 class Gathering:
     """One answer on its way."""
 
-    def __init__(self, settings: ModelSettings, names: Mapping[str, str]) -> None:
-        """`names`: what was offered, by its name on the wire."""
+    def __init__(self, settings: ModelSettings, names: Mapping[str, str], freeform: Container[str] = ()) -> None:
+        """`names`: what was offered, by its name on the wire; `freeform` those of it whose input is text."""
         self._settings = settings
+        self._freeform = freeform
         self._names = names
         self._limits = settings.limits
         self._bytes = 0
         # By part: id and name of a call.
         self._calls: dict[int, tuple[str, str]] = {}
+        # Those among them whose input is text.
+        self._texts: set[int] = set()
         self._parts = 0
 
     def take(self, event: object) -> Delta | None:
@@ -65,6 +69,9 @@ class Gathering:
                 return ReasoningDelta(index, self._text(text)) if text else None
             case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=text)):
                 call_id, name = self._calls.get(index, ("", ""))
+                if index in self._texts:
+                    said = input_of(text)
+                    return CallDelta(index, self._text(said), call_id, name) if said is not None else None
                 # An object, where a library hands one over, is in the answer.
                 return CallDelta(index, self._text(text), call_id, name) if isinstance(text, str) else None
             case _:
@@ -87,7 +94,8 @@ class Gathering:
         opaque_left = [self._limits.max_opaque_bytes]
         if len(response.parts) > self._limits.max_parts:
             raise self._too_large(f"more than {self._limits.max_parts} parts")
-        parts = tuple(self._part(part, opaque_left) for part in response.parts)
+        was_cut = response.finish_reason == "length"
+        parts = tuple(self._part(part, opaque_left, was_cut=was_cut) for part in response.parts)
         message = AssistantMessage(
             parts,
             provider=self._settings.identity,
@@ -130,12 +138,16 @@ class Gathering:
                 if len(self._calls) >= self._limits.max_calls:
                     raise self._too_large(f"more than {self._limits.max_calls} calls")
                 self._calls[index] = (self._name(part.tool_call_id, "id"), self._name(part.tool_name, "name"))
+                if part.tool_name in self._freeform:
+                    # Its text comes as a whole.
+                    self._texts.add(index)
+                    return None
                 arguments = part.args if isinstance(part.args, str) else ""
                 return CallDelta(index, self._text(arguments), *self._calls[index])
             case _:
                 return None
 
-    def _part(self, part: object, opaque_left: list[int]) -> Part:
+    def _part(self, part: object, opaque_left: list[int], *, was_cut: bool) -> Part:
         match part:
             case TextPart():
                 return OutputText(self._text(part.content), self._own(part, opaque_left))
@@ -149,6 +161,13 @@ class Gathering:
                 call = cast("ToolCallPart[Any]", part)
                 arguments = call.args if isinstance(call.args, str) else self._written(call)
                 call_id, name = self._name(call.tool_call_id, "id"), self._name(call.tool_name, "name")
+                if call.tool_name in self._freeform:
+                    text = input_of(arguments)
+                    if text is None and not arguments and not was_cut:
+                        raise self._invalid("a call whose text is missing")
+                    if text is not None or not arguments:
+                        return FreeformCall(call_id, name, self._text(text or ""), self._own(call, opaque_left))
+                    # Called as a function all the same: what it then means is for whoever offered it.
                 return ToolCall(call_id, name, self._text(arguments), self._own(call, opaque_left))
             case _:
                 raise self._invalid(f"a part that nobody asked for ({type(part).__name__})")

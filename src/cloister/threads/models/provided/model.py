@@ -56,7 +56,11 @@ class ProvidedModel:
         settings = self.settings
         images = settings.images
         return ModelCapabilities(
-            tools=settings.tools, images=images, images_in_results=images, streaming=settings.stream
+            tools=settings.tools,
+            freeform_tools=settings.freeform_tools,
+            images=images,
+            images_in_results=images,
+            streaming=settings.stream,
         )
 
     @asynccontextmanager

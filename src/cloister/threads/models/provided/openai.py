@@ -8,12 +8,14 @@ from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
+from cloister.threads.models.provided.custom import CustomToolClient
 from cloister.threads.models.provided.wire import NO_KEY
 from cloister.threads.models.settings import HOMES, ModelSettings
 
 
 def make_model(settings: ModelSettings, http: httpx2.AsyncClient) -> Model:
-    client = AsyncOpenAI(
+    kind = CustomToolClient if settings.freeform_tools else AsyncOpenAI
+    client = kind(
         api_key=NO_KEY,
         base_url=settings.base_url or HOMES["openai"],
         http_client=http,

@@ -45,8 +45,9 @@ from cloister.core.message import (
     ToolResult,
     UserMessage,
 )
-from cloister.core.offer import FunctionTool
+from cloister.core.offer import FunctionTool, OfferedTool
 from cloister.ports.model import Asked
+from cloister.threads.models.provided.freeform import INPUT, SCHEMA
 from cloister.threads.models.settings import ModelSettings
 
 # Anthropic wants to be told; enough for a long program, and within what its models of these years allow.
@@ -99,17 +100,18 @@ def messages_of(asked: Asked, settings: ModelSettings, model: Model) -> list[Mod
 
 
 def parameters_of(asked: Asked) -> ModelRequestParameters:
-    tools = [
-        ToolDefinition(
-            name=wire_name(tool.name),
-            description=tool.description or None,
-            parameters_json_schema=cast("dict[str, Any]", json.loads(json.dumps(tool.input_schema))),
-            strict=tool.strict,
-        )
-        for tool in asked.tools
-        if isinstance(tool, FunctionTool)
-    ]
+    tools = [_definition(tool) for tool in asked.tools]
     return ModelRequestParameters(function_tools=tools, allow_text_output=asked.tool_choice != "required")
+
+
+def _definition(tool: OfferedTool) -> ToolDefinition:
+    schema = tool.input_schema if isinstance(tool, FunctionTool) else SCHEMA
+    return ToolDefinition(
+        name=wire_name(tool.name),
+        description=tool.description or None,
+        parameters_json_schema=cast("dict[str, Any]", json.loads(json.dumps(schema))),
+        strict=isinstance(tool, FunctionTool) and tool.strict,
+    )
 
 
 def settings_of(asked: Asked, settings: ModelSettings) -> RequestSettings:
@@ -218,7 +220,10 @@ def _response_part(part: Part, own: bool, settings: ModelSettings) -> ModelRespo
             arguments = _arguments(part, settings)
             return ToolCallPart(tool_name=wire_name(part.name), args=arguments, tool_call_id=part.id, **told)
         case FreeformCall():
-            told["args"] = {"input": part.input}
+            told["args"] = {INPUT: part.input}
+            if not settings.freeform_tools:
+                # The provider has the id for another kind of call.
+                told["id"] = None
             return ToolCallPart(tool_name=wire_name(part.name), tool_call_id=part.id, **told)
         case _:
             assert_never(part)

@@ -7,10 +7,11 @@ what the protocol needs goes on, with the headers and the key of this request, w
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import httpx2
 
+from cloister.core.offer import FreeformTool
 from cloister.threads.models.settings import ModelSettings
 
 # What an SDK may say for itself; the rest of what it says is left behind.
@@ -26,6 +27,8 @@ class Sending:
     headers: Mapping[str, str]
     max_bytes: int
     heard: Callable[[], None]
+    # What is offered as a tool whose input is text, by its name on the wire.
+    freeform: Mapping[str, FreeformTool] = field(default_factory=dict[str, FreeformTool])
     exceeded: bool = False
     encoding: str | None = None
 
