@@ -430,8 +430,7 @@ class Book:
             await asyncio.wait([stop])
         while True:
             try:
-                if move is not Move.COMPLETE:
-                    # Before its calls are cancelled: a program that is told so would go on.
+                if move is not Move.COMPLETE:  # first: a program that is told that its calls are cancelled would go on
                     await stop_cells(self.session, self._store, live.turn.id, self._strand_of)
                 await self._tools.turn_ended(live.turn.id)
                 # What its cells have told comes before its end.
