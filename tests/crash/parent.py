@@ -147,11 +147,11 @@ async def _look(path: Path) -> Kept:
         return await look_into(store)
 
 
-async def replay_all(path: Path) -> list[ReplayReport]:
+async def replay_all(store: Store) -> list[ReplayReport]:
     """Every cell in a store, gone over again."""
     room = EngineRoom(workers=1, require_confinement=False)
     try:
-        async with SqliteStore(path, clock=SystemClock()) as store:
+        async with store:
             return [await replay_cell(store, room.seats, row.id) for row in await store.cells()]
     finally:
         await room.close()
@@ -267,10 +267,18 @@ class Trial:
 
     # -- what must hold ----------------------------------------------------------------------------------------
 
+    def look(self) -> Kept:
+        database = self.directory / "store.db"
+        return look(database) if database.exists() else Kept({}, {}, {}, {}, {}, {}, {}, [])
+
+    def replay(self) -> list[ReplayReport]:
+        """Every cell, gone over again."""
+        store = SqliteStore(copy_of(self.directory / "store.db"), clock=SystemClock())
+        return asyncio.run(replay_all(store))
+
     def check(self) -> None:
         try:
-            database = self.directory / "store.db"
-            kept = look(database) if database.exists() else Kept({}, {}, {}, {}, {}, {}, {}, [])
+            kept = self.look()
             assert kept.findings == []
             self._check_acks(kept)
             check_effects(self.directory / "effects", kept)
@@ -336,7 +344,7 @@ class Trial:
     def check_final(self, expected: dict[str, Any]) -> None:
         """The results are those of a life without kills, but for calls that may have happened and are said so."""
         assert self.final is not None
-        kept = look(self.directory / "store.db")
+        kept = self.look()
         unknown = unknown_in(kept)
         try:
             for session_id, was in expected.items():
@@ -351,7 +359,8 @@ class Trial:
             open_ones = [row.id for row in kept.approvals.values() if row.state == "pending"]
             assert not open_ones, f"nobody waits for the answer to {open_ones}"
             # However often its host was killed on the way, each cell does once more what it did.
-            reports = asyncio.run(replay_all(copy_of(self.directory / "store.db")))
+            reports = self.replay()
+            assert len(reports) == len(kept.cells)
             assert [one for one in reports if not one.same or one.ended_from_outside] == []
         except AssertionError as failed:
             raise AssertionError(f"{self}: {failed}\n{_tail(self.directory)}") from failed

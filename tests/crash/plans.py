@@ -254,20 +254,29 @@ PLANS: dict[str, Plan] = {
 PLANS["two"] = {"one": _sequence(300)["python"], "two": _gathered(600)["typescript"]}
 
 
-def _held(first: int) -> Script:
+def _held(language: str, first: int) -> Script:
     """Cells that hold on in a call which takes as long as its host is told, in line and beside it."""
+    n = [first, first + 1, first + 2, first + 10, first + 11, first + 20]
+    three = f"[await safe(pay, {n[0]}), await safe(slow, {n[1]}), await safe(pay, {n[2]})]"
+    beside = f"[await safe(put, {n[3]}), await safe(slow, {n[4]})]"
+    if language == "python":
+        return _script(
+            "python",
+            SAFE_PY + "got = []",
+            (Step(f"got = {three}\ngot"), Step(SAFE_PY + beside, True)),
+            f"got.append(await safe(pay, {n[5]}))\ngot",
+        )
     return _script(
-        "python",
-        SAFE_PY + "got = []",
-        (
-            Step(f"got = [await safe(pay, {first}), await safe(slow, {first} + 1), await safe(pay, {first} + 2)]\ngot"),
-            Step(SAFE_PY + f"[await safe(put, {first} + 10), await safe(slow, {first} + 11)]", True),
-        ),
-        f"got.append(await safe(pay, {first} + 20))\ngot",
+        "typescript",
+        SAFE_TS + "let got: any[] = []; 0",
+        (Step(f"got = {three}; got"), Step(SAFE_TS + beside, True)),
+        f"got.push(await safe(pay, {n[5]})); got",
     )
 
 
-HELD = {"held": {"held": _held(300)}}
+# A session for each language, by its name, and the first number in it.
+FIRST = {"python": 300, "typescript": 400}
+HELD = {"held": {language: _held(language, first) for language, first in FIRST.items()}}
 
 
 def _fifty(language: str, first: int) -> Plan:

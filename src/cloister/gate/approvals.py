@@ -29,7 +29,7 @@ from cloister.core.approval import (
     parse_state,
 )
 from cloister.core.capability import SideEffect
-from cloister.core.errors import ApprovalNotFound, CloisterError, InvalidInput
+from cloister.core.errors import ApprovalNotFound, CloisterError, InvalidInput, within
 from cloister.core.event import Emit, Heard, always_heard
 from cloister.core.ids import IdSource
 from cloister.core.value import Json
@@ -139,11 +139,13 @@ class ApprovalDesk:
         word = parse_decision(decision)
         check_message(message)
         if rule is not None and word is not Decision.ALLOW_ALWAYS:
-            raise InvalidInput(f"a rule goes with 'allow_always', not with '{word}'")
+            with within("rule"):
+                raise InvalidInput(f"a rule goes with 'allow_always', not with '{word}'")
         question = self._find(approval_id)
         if not question.pending:
             raise too_late(question.approval)
-        compiled = Rule.compile(rule, what="the rule of the decision") if rule is not None else None
+        with within("rule"):
+            compiled = Rule.compile(rule, what="the rule of the decision") if rule is not None else None
         if word is Decision.ALLOW_ALWAYS:
             self._grant(question, compiled)
         decided = replace(

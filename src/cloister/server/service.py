@@ -54,6 +54,8 @@ class Service:
         self.metrics = Metrics()
         self.repeats = Repeats()
         self.frames = Frames()
+        # By which ways it is served: MCP, if its SDK is there.
+        self.transports = ["http", "sse"]
         # Where it is reached, once it is.
         self.port = self.exposure.port
         self.streams = 0

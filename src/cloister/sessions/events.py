@@ -82,6 +82,8 @@ class Events:
         self.last = 0
         # Done when those that have gathered are to be written.
         self._pause: asyncio.Future[None] | None = None
+        # Done when those that have gathered are on their way.
+        self._sent: list[asyncio.Future[None]] = []
 
     def leave(self) -> None:
         """The host goes: what it does to its sessions here from now on does not happen to them."""
@@ -167,6 +169,21 @@ class Events:
                 self._log.hurry()
             await asyncio.wait([self._writing], timeout=_MOMENT_SECONDS)
 
+    async def sent(self) -> None:
+        """Returns when all that was told so far is on its way into the log: it comes before whatever is written next.
+        Nobody waits for the disk."""
+        if self._log is None:
+            return
+        # Those before them, which they wait for.
+        self._log.hurry()
+        if self._unwritten:
+            self._hasty = True
+            self._hurry()
+            sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._sent.append(sent)
+            await sent
+            self._log.hurry()
+
     def subscribe(self, session_id: str, *, since: int | None = None, most_unread: int = _MOST_UNREAD) -> "EventStream":
         """What happens in that session from now on; or since the event of that number, as far as it is in the log."""
         read = partial(self._page, self._log, session_id) if self._log and session_id in self._kept else None
@@ -226,10 +243,19 @@ class Events:
                     continue
                 some, self._unwritten = self._unwritten, []
                 hasty, self._hasty = self._hasty, False
-                # On its way when this first waits: whatever is handed over from then on comes behind it.
+                # They hear of it in the next round of the event loop, and `append` hands over in this one: whatever is
+                # handed over from then on comes behind it.
+                self._tell_sent()
                 self._deliver_all(some, await self._log.append(some, hasty))
         finally:
             self._writing = None
+            self._tell_sent()
+
+    def _tell_sent(self) -> None:
+        waiting, self._sent = self._sent, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
 
     def _deliver_all(self, some: Sequence[Append], numbers: Sequence[int | None]) -> None:
         written = [(seq, one) for seq, one in zip(numbers, some, strict=True) if seq is not None]

@@ -382,6 +382,7 @@ class Session(Described, Tooled, Furnished):
         await self._cells.start_over(first_namespace(self._options, envelope), partial(self._take_over, envelope))
         if self._keeper is not None:
             await self._keeper.session(self.row(self._keeper.image))
+        self.tell_of_itself(envelope)
 
     def check_origin(self, envelope: Envelope) -> None:
         """Refuse an envelope that this session cannot go on with."""
@@ -402,6 +403,7 @@ class Session(Described, Tooled, Furnished):
         self._desk.forget_session(self.id)
         await self._direct.close()
         await self._cells.close()
+        self._events.emit("session.closed", self.id, {})
         if self._keeper is not None:
             # While the session is still ours.
             await self._events.flush()

@@ -6,6 +6,7 @@ Everything that is written here is safe when the call returns. What was written 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -16,6 +17,7 @@ from cloister.core.content import text_content
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.dynamic import DynamicToolSpec
 from cloister.core.envelope import Envelope
+from cloister.core.errors import CloisterError
 from cloister.core.item import KIND_OF, CellRun, ContextCompaction, Detail, Item, Notification, ToolCall, UserMessage
 from cloister.core.run import RunResult
 from cloister.core.strand import Strand
@@ -35,7 +37,7 @@ from cloister.threads.streams import Streams
 
 # A delta waits for so long for more of it, and is never larger.
 _MOMENT_SECONDS = 0.032
-_MOST_CHARS = 16 << 10
+_MOST_BYTES = 16 << 10
 _PAGE = 5_000
 
 
@@ -70,7 +72,7 @@ class OpenTurn:
         store: Store,
         streams: Streams,
         line: Line,
-        flush_events: Callable[[], Awaitable[None]],
+        events_sent: Callable[[], Awaitable[None]],
         background: Background,
         *,
         resumed: bool,
@@ -89,7 +91,7 @@ class OpenTurn:
         self._store = store
         self._streams = streams
         self._line = line
-        self._flush_events = flush_events
+        self._events_sent = events_sent
         self._background = background
         self._items: dict[str, Item] = {}
         self._answers: list[SettledAnswer] = []
@@ -97,14 +99,18 @@ class OpenTurn:
         self._flushing: asyncio.TimerHandle | None = None
         # The event that says that an item has begun.
         self._begun: dict[str, int] = {}
+        # Items that are on their way into the log.
+        self._beginning: list[tuple[Item, Awaitable[tuple[int, ...]], Sequence[Write]]] = []
         # What was said before this turn: it does not change any more.
         self._past: list[Item] | None = None
 
     async def load(self) -> None:
         """What was written down of it before."""
-        rows = await self._store.items(self.thread.id, after=first_item_of(self.turn.id))
+        rows, self._answers = await asyncio.gather(
+            self._store.items(self.thread.id, after=first_item_of(self.turn.id)),
+            settled_answers(self._store, self.turn.id),
+        )
         self._items = {row.id: item_of(row) for row in rows if row.turn_id == self.turn.id}
-        self._answers = await settled_answers(self._store, self.turn.id)
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
@@ -131,7 +137,9 @@ class OpenTurn:
         """Of the thread, the oldest first; what was compacted too."""
         first = first_item_of(self.turn.id)
         if self._past is None:
-            self._past = [item for item in await all_items(self._store, self.thread.id) if item.id <= first]
+            items = await all_items(self._store, self.thread.id)
+            self._past = [item for item in items if item.id <= first]
+            return items
         # A compaction may have come since, from outside.
         return [*self._past, *await all_items(self._store, self.thread.id, after=first)]
 
@@ -197,12 +205,38 @@ class OpenTurn:
         """Write items down as they are now, new ones or such as have changed; all of them or none."""
         await self._keep(items)
 
+    def begin(self, item: Item) -> None:
+        """As `keep`, for a new item, without waiting for it: it is safe when what is kept or settled next is, and
+        shares its way to the disk where that comes at once."""
+        writes = self._pen.item(item)
+        self._beginning.append((item, self._pen.send(*writes), writes))
+        self._items[item.id] = item
+        self._streams.expect(item.id)
+
+    async def begun(self) -> None:
+        """Returns when all that has begun is safe."""
+        while self._beginning:
+            item, sent, writes = self._beginning[0]
+            try:
+                [self._begun[item.id]] = await self._pen.written(sent, writes)
+            except CloisterError:
+                self._streams.forget(item.id)
+                self._beginning.clear()
+                raise
+            self._beginning = [one for one in self._beginning if one[0] is not item]
+
+    async def leave(self) -> None:
+        """The driver has: what it was saying is told, and what it had begun can be found by who ends the turn."""
+        self.flush()
+        with suppress(CloisterError):
+            await self.begun()
+
     async def end(self, item: Item, status: Status = Status.COMPLETED, detail: Detail | None = None) -> Item:
         """An item that has ended, written down."""
         self.flush()
         if isinstance(item.detail, (CellRun, ToolCall)):
             # What the cell or the call has told comes before the end of what it was for.
-            await self._flush_events()
+            await self._events_sent()
         ended = replace(item, status=status, ended_at=self._pen.now(), detail=detail or item.detail)
         await self._keep((ended,))
         return ended
@@ -211,7 +245,12 @@ class OpenTurn:
         writes: list[Write] = [*more]
         for one in items:
             writes += self._pen.item(one)
-        numbers = await self._pen.write(*writes)
+        sent = self._pen.send(*writes)
+        try:
+            await self.begun()
+        finally:
+            # Also when that has failed, or was cancelled: it is on its way.
+            numbers = await self._pen.written(sent, writes)
         for one, seq in zip(items, numbers, strict=True):
             self._items[one.id] = one
             self._begun.setdefault(one.id, seq)
@@ -220,10 +259,10 @@ class OpenTurn:
 
     def delta(self, item: Item, text: str) -> None:
         """A piece of an item's text, for who listens now: gathered for a moment, and not written down. The item must
-        have been kept before."""
+        have been kept or begun before."""
         parts = self._deltas.setdefault(item.id, [])
         parts.append(text)
-        if sum(map(len, parts)) >= _MOST_CHARS:
+        if sum(map(_size, parts)) >= _MOST_BYTES:
             self.flush()
         elif self._flushing is None:
             self._flushing = asyncio.get_running_loop().call_later(_MOMENT_SECONDS, self.flush)
@@ -362,8 +401,17 @@ def _said(row: InputRow) -> Detail:
     return UserMessage(content, row.id, row.client_id)
 
 
+def _size(text: str) -> int:
+    """In UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
 def _pieces(text: str) -> list[str]:
-    return [text[start : start + _MOST_CHARS] for start in range(0, len(text), _MOST_CHARS)]
+    """Of so many bytes at most, and of whole characters."""
+    if _size(text) <= _MOST_BYTES:
+        return [text]
+    half = len(text) // 2
+    return [*_pieces(text[:half]), *_pieces(text[half:])]
 
 
 def _spent(message: str, what: str) -> ErrorObject:

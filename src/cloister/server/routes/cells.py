@@ -15,7 +15,7 @@ from cloister.core.wire import to_json
 from cloister.ports.rows import CellRow
 from cloister.server.answers import Cells, Seen, answer
 from cloister.server.bodies import Exec, Nothing, Run, Validate, Wait
-from cloister.server.routes.parts import CellId, RepeatKey, SessionId, encoded, once, refuse_repeats
+from cloister.server.routes.parts import CellId, RepeatKey, SessionId, encoded, once
 from cloister.server.routing import refusals, router
 from cloister.server.visit import visit_of
 from cloister.sessions import Session
@@ -60,7 +60,6 @@ def _told(result: RunResult) -> Any:
 @routes.post("/validate", responses={**_RESULT, **refusals(404, 409, body=True)}, response_model=None)
 async def validate(request: Request, session_id: SessionId, body: Validate) -> Response:
     """Look for mistakes without running anything."""
-    refuse_repeats(request)
     session = await visit_of(request).session(session_id)
     return answer(await session.validate(body.code, inputs=body.inputs))
 
@@ -97,7 +96,6 @@ async def list_(request: Request, session_id: SessionId) -> Response:
 @routes.post("/cells/{cell_id}/wait", responses={**_SEEN, **refusals(404, 409, body=True)}, response_model=None)
 async def wait(request: Request, session_id: SessionId, cell_id: CellId, body: Wait | None = None) -> Response:
     """What is new of a cell: as soon as it has ended or waits for approval, and otherwise after `yield_ms`."""
-    refuse_repeats(request)
     session = await visit_of(request).session(session_id)
     return answer(await session.wait(cell_id, yield_ms=(body or Wait()).yield_ms))
 
@@ -106,6 +104,5 @@ async def wait(request: Request, session_id: SessionId, cell_id: CellId, body: W
 async def terminate(request: Request, session_id: SessionId, cell_id: CellId, body: Nothing | None = None) -> Response:
     """End a cell: when this answers, it has stopped and its calls are over."""
     del body
-    refuse_repeats(request)
     session = await visit_of(request).session(session_id)
     return answer(await session.terminate(cell_id))

@@ -6,18 +6,17 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypeAlias
 
 from fastapi import Header, Path, Query
-from starlette.requests import Request
 from starlette.responses import Response
 
 from cloister.core.digest import digest_json
-from cloister.core.errors import InvalidInput
+from cloister.core.errors import InvalidInput, within
 from cloister.core.limits import SessionLimits
 from cloister.core.operation import Operation
 from cloister.ports.rows import CellRow
 from cloister.server.answers import raw, written
 from cloister.server.bodies import Body, Limits
-from cloister.server.problems import Problem
 from cloister.server.repeats import used_otherwise
+from cloister.server.service import Service
 from cloister.server.sse import MEDIA_TYPE
 from cloister.server.visit import Visit
 from cloister.sessions import Session
@@ -51,14 +50,19 @@ STREAM: dict[int | str, dict[str, Any]] = {
 }
 
 
-def begins_after(since_seq: int | None, last_event_id: str | None) -> int | None:
-    """What a client that was cut off says of itself is newer than what its address says."""
-    return int(last_event_id) if last_event_id is not None else since_seq
+async def begins_after(service: Service, since_seq: int | None, last_event_id: str | None) -> int | None:
+    """What a client that was cut off says of itself is newer than what its address says. Raises `InvalidInput` for an
+    event that is yet to come: it would wait for ever, and the client believe that it has all."""
+    since = int(last_event_id) if last_event_id is not None else since_seq
+    if since and since > await service.cloister.last_event():
+        raise InvalidInput(f"there is no event {since} yet", hint="it may be of another server's log: read from 0")
+    return since
 
 
 def narrowed(base: SessionLimits, limits: Limits | None) -> SessionLimits:
     """Raises `InvalidLimits` for what is wider."""
-    return base.narrowed_by(limits.said()) if limits is not None else base
+    with within("limits"):
+        return base.narrowed_by(limits.said()) if limits is not None else base
 
 
 def decoded(text: str, what: str) -> bytes:
@@ -108,9 +112,3 @@ async def once(
     repeats = visit.service.repeats
     data, is_repeated = await repeats.once((visit.tenant, session_id, operation.key), operation.digest, made)
     return raw(data, headers={"idempotency-replayed": "true"} if is_known or is_repeated else None)
-
-
-def refuse_repeats(request: Request) -> None:
-    """Where a key would be taken and mean nothing."""
-    if "idempotency-key" in request.headers:
-        raise Problem("INVALID_INPUT", "Idempotency-Key is for /run and /cells only")
