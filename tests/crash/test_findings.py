@@ -56,6 +56,11 @@ CASES = [
     ),
     pytest.param(
         "asking-python",
+        ["committed:question:1", "committed:answer:1"],
+        id="whoever can see a question or its end in the store has it in the events",
+    ),
+    pytest.param(
+        "asking-python",
         ["before:asked:1"],
         id="a question that was written is the one that its cell waits for",
     ),

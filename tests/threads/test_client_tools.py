@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cloister import tool
 from cloister.core.dynamic import DynamicToolCallResult, DynamicToolSpec
 from cloister.core.envelope import Envelope
 from cloister.core.errors import ToolCallNotFound
@@ -123,6 +124,28 @@ async def test_end_of_the_turn_ends_its_calls(tmp_path: Path) -> None:
         # Whoever came first: there is one end of it, and the client was told the truth.
         assert over == ["tool_call.requested", "tool_call.resolved" if answered is None else "tool_call.cancelled"]
         assert (await threads.get(thread.id)).pending_tool_calls == ()
+        await projected(threads, thread.id)
+
+
+async def test_program_of_an_interrupted_turn_is_stopped_and_not_told_that_its_call_is_over(tmp_path: Path) -> None:
+    noted: list[str] = []
+
+    @tool(idempotent=False)
+    async def note(said: str) -> None:
+        noted.append(said)
+
+    async with host(tmp_path / "a.db", run_code, tools=[note]) as cloister:
+        threads = cloister.threads
+        thread = await threads.create(ThreadParams(dynamic_tools=(PAY,)))
+        for number in range(10):
+            before = (await threads.get(thread.id)).latest_seq
+            turn_id = await say(threads, thread.id, f"{CALL}\nawait note(said)\nstore('went on', {number})")
+            await follow(threads, thread.id, requested, before)
+            assert (await threads.interrupt(thread.id, turn_id)).status is Status.INTERRUPTED
+        assert noted == []
+        assert await cloister.session(thread.session_id).values.all() == {}
+        names = [one.event async for one in threads.replay(thread_id=thread.id)]
+        assert [names.count(name) for name in ("cell.terminated", "tool_call.cancelled")] == [10, 10]
         await projected(threads, thread.id)
 
 

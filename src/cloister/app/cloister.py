@@ -137,7 +137,7 @@ class Cloister(Approving, Stored, Conversing, Recovering, Spawning, OneShot):
         event_log = self._ledger.event_log() if self._ledger is not None else None
         self._events = Events(self._clock, on_event, event_log, telemetry)
         emit, heard = self._events.emit, self._events.heard
-        self._questions = QuestionBook(self._ledger)
+        self._questions = QuestionBook(self._ledger, self._events)
         self._desk = ApprovalDesk(
             self._clock,
             self._ids,

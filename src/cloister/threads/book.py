@@ -422,9 +422,9 @@ class Book:
             await asyncio.wait([stop])
         while True:
             try:
-                await self._tools.turn_ended(live.turn.id)
-                if move is not Move.COMPLETE:
+                if move is not Move.COMPLETE:  # first: a program that is told that its calls are cancelled would go on
                     await stop_cells(self.session, self._store, live.turn.id, self._strand_of)
+                await self._tools.turn_ended(live.turn.id)
                 # What its cells have told comes before its end.
                 await self._sent()
                 await self._write_end(live, end)

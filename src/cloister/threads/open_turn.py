@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from cloister.core.cell import CellState, Observation
+from cloister.core.cell import Observation
 from cloister.core.codes import RunStatus
 from cloister.core.content import text_content
 from cloister.core.diagnostic import ErrorObject
@@ -23,9 +23,10 @@ from cloister.core.run import RunResult
 from cloister.core.strand import Strand
 from cloister.core.thread import Thread
 from cloister.core.turn import Status, Turn, TurnUsage
-from cloister.core.wire import from_json, keep_json, to_json
+from cloister.core.wire import keep_json, to_json
 from cloister.ports.rows import AnswerRow, CellRow, InputRow, Put, Write
 from cloister.ports.store import Store
+from cloister.sessions.past import end_of, result_of
 from cloister.sessions.session import Session
 from cloister.threads.background import Background
 from cloister.threads.finishing import finished_by
@@ -56,15 +57,6 @@ class SettledAnswer:
     request_digest: str
     answer: Mapping[str, Any]
     usage: TurnUsage
-
-
-@dataclass(frozen=True, slots=True)
-class PastEnd:
-    cell_id: str
-    state: CellState
-    result: RunResult
-    # What of its output may be told at once.
-    max_output_bytes: int | None = None
 
 
 class OpenTurn:
@@ -343,14 +335,14 @@ class OpenTurn:
         row = await self._cell_row(item)
         return row.id if row is not None and row.live else None
 
-    async def end_of(self, item: Item) -> PastEnd | None:
+    async def end_of(self, item: Item) -> Observation | None:
         """How the cell of an item ended, if somebody has read so before a crash: its model was not told."""
-        return _past_end(await self._cell_row(item))
+        return end_of(await self._cell_row(item))
 
-    async def past_cell(self, cell_id: str) -> PastEnd | None:
+    async def past_cell(self, cell_id: str) -> Observation | None:
         """How a cell of this session ended, if somebody has read so."""
         row = await self._store.cell(cell_id)
-        return _past_end(row) if row is not None and row.session_id == self.session.id else None
+        return end_of(row) if row is not None and row.session_id == self.session.id else None
 
     async def _cell_row(self, item: Item) -> CellRow | None:
         after: str | None = None
@@ -370,8 +362,8 @@ class OpenTurn:
         """The same to its very end: past every question to a person, in this process or another."""
         cell_id: str = item.detail.cell_id
         row = await self._store.cell(cell_id) if self.resumed else None
-        if row is not None and not row.live and "result" in row.doc:
-            return from_json(RunResult, row.doc["result"])
+        if row is not None and (ended := result_of(row)) is not None:
+            return ended
         known = row is not None and row.live
         result = await (self.session.resume(cell_id) if known else self.call(item, name, arguments))
         while result.status is RunStatus.WAITING_FOR_APPROVAL:
@@ -400,13 +392,6 @@ def compacted(items: Sequence[Item]) -> list[Item]:
         return list(items)
     through = last.detail.through_item_id
     return [last, *(one for one in items if one.id > through and not isinstance(one.detail, ContextCompaction))]
-
-
-def _past_end(row: CellRow | None) -> PastEnd | None:
-    if row is None or row.live or "result" not in row.doc:
-        return None
-    result = from_json(RunResult, row.doc["result"])
-    return PastEnd(row.id, CellState(row.state), result, row.doc.get("max_output_bytes"))
 
 
 def _said(row: InputRow) -> Detail:
