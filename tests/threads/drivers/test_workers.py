@@ -15,7 +15,7 @@ from cloister.core.language import Language
 from cloister.core.thread import ThreadParams
 from cloister.core.turn import Status, TurnParams
 from cloister.engines.monty import engine as monty_engine
-from cloister.engines.quickjs import process as quickjs_process
+from cloister.engines.quickjs.pool import Pool
 from tests.threads.drivers.lab import begin, ended, first, host, said_of, scripted, talk, work
 
 pytestmark = pytest.mark.anyio
@@ -29,6 +29,12 @@ ENDLESS = {
     Language.PYTHON: "notify('on')\nwhile True:\n    pass",
     Language.TYPESCRIPT: "notify('on');\nwhile (true) {}",
 }
+
+
+async def none_starts(_: Pool) -> None:
+    raise EngineUnavailable("no TypeScript worker starts: the machine is full")
+
+
 PATIENT = SessionLimits(cpu_ms=600_000, wall_ms=600_000)
 
 
@@ -68,8 +74,7 @@ async def test_program_that_finds_no_worker_ends_its_turn_and_not_the_thread(
     async with host(tmp_path / "a.db", model) as cloister:
         threads = cloister.threads
         with monkeypatch.context() as broken:
-            # Every worker ends before it says a word.
-            broken.setattr(quickjs_process, "_WORK", "raise SystemExit")
+            broken.setattr(Pool, "acquire", none_starts)
             thread = await threads.create(ThreadParams(language=Language.TYPESCRIPT))
             turn, items = await talk(threads, "one", thread=thread)
             assert turn.error is not None
@@ -110,7 +115,7 @@ async def test_thread_whose_language_cannot_be_run_here_says_so_and_can_be_used_
 async def test_cell_that_finds_no_worker_says_so_by_a_code(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Cloister() as cloister:
         with monkeypatch.context() as broken:
-            broken.setattr(quickjs_process, "_WORK", "raise SystemExit")
+            broken.setattr(Pool, "acquire", none_starts)
             session = await cloister.open_session(language="typescript")
             seen = await session.exec("1", yield_ms=60_000)
         assert isinstance(seen, Interrupted)
