@@ -27,7 +27,7 @@ from cloister.threads.models.scripted import ScriptedModel, parse_script
 from cloister.threads.rows import thread_row
 
 _CONVERSATIONS, _TURNS, _MOST_TURN_MS = 10, 12, 15.0
-_MOST_IDLE_KB = 0.1
+_MOST_IDLE_KB = 1.0
 _THREADS, _PAGE, _MOST_PAGE_MS = 100_000, 100, 50.0
 _ANSWER = """
   - text: I look the order up.
@@ -128,8 +128,12 @@ def _idle() -> list[Row]:
     printed = subprocess.check_output([sys.executable, "-m", "bench.idle_threads"], text=True)
     tasks, kilobytes = map(float, printed.split())
     return [
-        Row("an idle thread that had a turn [tasks, for 1,000 of them]", tasks, 0.0),
-        Row("an idle thread that had a turn [KB of host memory beyond bounded caches]", kilobytes, _MOST_IDLE_KB),
+        Row("an idle thread that had a turn [tasks, for 500 of them]", tasks, 0.0),
+        Row(
+            "an idle thread that had a turn [KB of host memory, caches that fill included]",
+            kilobytes,
+            _MOST_IDLE_KB,
+        ),
     ]
 
 

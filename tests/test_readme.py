@@ -92,6 +92,7 @@ def served(shell: Shell) -> Generator[Work, None, None]:
         yield work
 
 
+@pytest.mark.timeout(300)
 def test_conversation_goes_as_it_is_written_also_when_the_server_is_killed_at_the_question(shell: Shell) -> None:
     chat = blocks("sh")[2].splitlines()[1].split()[1:]
     written = blocks("")[0].splitlines()

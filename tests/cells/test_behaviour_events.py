@@ -119,7 +119,11 @@ async def test_listener_of_the_host_hears_all_sessions_in_one_numbering(language
         one, two = await house.open(language), await house.open(language)
         for session in (one, two, one):
             await session.exec("1")
-    assert [event.session_id for event in heard] == [one.id] * 2 + [two.id] * 2 + [one.id] * 2
+    # Opened; started and completed; closed with the host.
+    cells = [event.session_id for event in heard if event.kind.startswith("cell.")]
+    assert cells == [one.id] * 2 + [two.id] * 2 + [one.id] * 2
+    sessions = [(event.kind, event.session_id) for event in heard if event.kind.startswith("session.")]
+    assert sessions == [(kind, one_of.id) for kind in ("session.opened", "session.closed") for one_of in (one, two)]
     assert [event.seq for event in heard] == sorted({event.seq for event in heard})
 
 
@@ -146,11 +150,11 @@ async def test_slow_reader_is_told_how_much_it_missed_and_no_cell_waits_for_it(h
         assert slow.kinds == ["events.missed"]
         rest = (await slow.rest())[1:]
         assert len(rest) == most
-        # Started, the notes and completed, twice; those that are not here were counted.
-        assert first.data["count"] + most == most + more + 4
+        # Started, the notes and completed, twice, and closed; those that are not here were counted.
+        assert first.data["count"] + most == most + more + 5
         numbers = [event.seq for event in slow.seen]
         assert numbers == sorted(set(numbers))
-        assert rest[-1].kind == "cell.completed"
+        assert [event.kind for event in rest[-2:]] == ["cell.completed", "session.closed"]
 
 
 @behaviour
@@ -174,7 +178,8 @@ async def test_stream_ends_with_the_session_after_its_last_event(house: House, l
     cell_id = await start(session, "await hold(1)")
     await latch.until_came()
     await session.close()
-    events = await reading_on
+    *events, last = await reading_on
+    assert last.kind == "session.closed"
     assert events[-1].kind == "cell.completed"
     assert (events[-1].data["cell_id"], events[-1].data["state"]) == (cell_id, "interrupted")
     with pytest.raises(SessionClosed):
@@ -202,4 +207,4 @@ async def test_events_of_other_sessions_are_not_heard(house: House, language: st
         reader = Reader(session)
         await other.exec("notify('elsewhere')")
         await session.close()
-        assert await reader.rest() == []
+        assert [event.kind for event in await reader.rest()] == ["session.closed"]

@@ -327,11 +327,13 @@ async def test_the_life_of_a_cell_is_told_in_order_and_the_stream_ends_with_the_
         with pytest.raises(SessionClosed):
             session.events()
     kinds = [event.kind for event in told]
-    assert kinds == ["cell.started", "cell.notified", "cell.completed"]
+    assert kinds == ["cell.started", "cell.notified", "cell.completed", "session.closed"]
     assert [event.seq for event in told] == sorted({event.seq for event in told})
-    assert {event.data["cell_id"] for event in told} == {observed.cell_id}
-    assert told[-1].data["state"] == "completed"
-    assert [event for event in heard if event.session_id == SHOP] == told
+    assert {event.data["cell_id"] for event in told[:-1]} == {observed.cell_id}
+    assert told[-2].data["state"] == "completed"
+    # Who asked for the stream did so when it was open.
+    assert [event for event in heard if event.session_id == SHOP] == [heard[0], *told]
+    assert heard[0].kind == "session.opened"
 
 
 async def test_no_cell_waits_for_a_reader_that_never_reads() -> None:

@@ -25,26 +25,27 @@ from tests.tools.sources.small_server import SERVER
 if TYPE_CHECKING:
     from cyclopts import App
 
+# Whoever comes first prepares all of it.
+pytestmark = pytest.mark.timeout(300)
 DOORS = ("pipe", "json", "terminal")
 CONFIG = f"""\
 [mcp.small]
 command = {json.dumps(sys.executable)}
 args = ["-S", "small.py"]
 """
+ASKS = "import asyncio\nawait asyncio.gather(*[refund('A7', 250 + n) for n in range(3)])"
+LEAVES = "for n in ('a', 'gone'): open(n + '.txt', 'w').write('one\\n')\nstore('total', 42)\nstore('gone', 1)"
 # What is there beside the threads: sessions, questions, keys, files.
 PREPARED = (
-    ("run", "--session", "s", "--tools", "bank", "-e", "for n in ('a', 'gone'): open(n + '.txt', 'w').write('one\\n')"),
-    ("run", "--session", "s", "--tools", "bank", "-e", "store('total', 42); store('gone', 1)"),
+    ("run", "--session", "s", "--tools", "bank", "-e", LEAVES),
     ("run", "--session", "r", "-e", "1 + 1"),
     ("run", "--session", "gone", "-e", "1"),
+    ("run", "--session", "q", "--tools", "bank", "--approve", "later", "-e", ASKS),
     ("store", "export", "there.cloister"),
+    # The first is new already.
     ("keys", "rotate", "snapshot"),
     ("keys", "rotate", "snapshot"),
     ("session", "snapshot", "r", "-o", "there.snapshot"),
-    *(
-        ("run", "--session", f"q{n}", "--tools", "bank", "--approve", "later", "-e", "await refund('A7', 250)")
-        for n in range(3)
-    ),
 )
 
 
@@ -71,6 +72,16 @@ def test_commands_without_json_are_those_that_talk_or_write_something_else() -> 
     assert {name: has_json(app) for name, app in commands(every_command())} == {
         name: line.has_json for name, line in LINES.items()
     }
+
+
+def test_help_of_every_command_has_an_example_and_its_exit_codes() -> None:
+    lacking: dict[str, list[str]] = {}
+    for name, app in commands(every_command()):
+        epilogue = app.help_epilogue or ""
+        parts = [part for part in (f"  cloister {name}", "Exit codes:") if part not in epilogue]
+        if parts:
+            lacking[name] = parts
+    assert lacking == {}
 
 
 # -- what is there ----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from tests.client.conftest import QUICK
 from tests.client.relay import relay
 from tests.server.lab import ADMIN, Running, running
 
-# Started, requested, settled, notified, completed.
+# Opened; and for each: started, requested, settled, notified, completed.
 _CELL = "await get_order(order_id='x')\nnotify('data: forged\\r\\n\\n' * 40)"
 _EACH = 5
 
@@ -32,11 +32,11 @@ def test_stream_that_is_cut_at_random_points_ends_with_exactly_the_log(client: C
     with relay(server.url, lambda _: chance.randint(600, 9000)) as way, Client(way.url, ADMIN, retry=QUICK) as remote:
         working.start()
         with remote.events(session_id="cut") as events:
-            seen = [next(events) for _ in range(20 * _EACH)]
+            seen = [next(events) for _ in range(1 + 20 * _EACH)]
             working.join()
             assert events.reconnects > 3
     with client.events(session_id="cut") as events:
-        whole = [next(events) for _ in range(20 * _EACH)]
+        whole = [next(events) for _ in range(1 + 20 * _EACH)]
     assert seen == whole
     assert [one.previous_seq for one in seen] == [0, *(one.seq for one in seen[:-1])]
 
@@ -46,11 +46,11 @@ def test_stream_goes_on_where_it_is_told_to(client: Client) -> None:
     _work(client, "later", 2)
     with client.events(session_id="later") as events:
         whole: list[Envelope] = []
-        for _ in range(2 * _EACH):
+        for _ in range(1 + 2 * _EACH):
             whole.append(next(events))
             assert events.last_seq == whole[-1].seq
     with client.events(session_id="later", since=whole[3].seq or 0) as events:
-        assert [next(events) for _ in range(2 * _EACH - 4)] == whole[4:]
+        assert [next(events) for _ in range(1 + 2 * _EACH - 4)] == whole[4:]
         assert events.last_seq == whole[-1].seq
 
 
@@ -81,7 +81,7 @@ async def test_whoever_asks_hears_that_the_server_is_gone_and_that_it_is_back(tm
                 way.aim(server.url)
                 client.sessions.create("heard")
                 _work(client, "heard", 1)
-                for _ in range(_EACH):
+                for _ in range(1 + _EACH):
                     await anext(events)
             reading = asyncio.ensure_future(anext(events))
             assert await heard.get() is False
@@ -89,7 +89,8 @@ async def test_whoever_asks_hears_that_the_server_is_gone_and_that_it_is_back(tm
                 way.aim(server.url)
                 assert await heard.get() is True
                 _work(client, "heard", 1)
-                assert (await reading).event == "cell.started"
+                # By the second server, for the program.
+                assert (await reading).event == "session.opened"
             assert heard.empty()
             await events.aclose()
 
@@ -98,10 +99,11 @@ def test_stream_of_a_session_ends_when_that_is_closed(client: Client) -> None:
     client.sessions.create("closes")
     with client.events(session_id="closes") as events:
         _work(client, "closes", 1)
-        seen = [next(events) for _ in range(_EACH)]
+        seen = [next(events) for _ in range(1 + _EACH)]
         client.sessions.delete("closes")
         rest = list(events)
     assert [one.event for one in (*seen, *rest)].count("cell.completed") == 1
+    assert [one.event for one in rest] == ["session.closed"]
     with client.events(session_id="closes") as events, pytest.raises(SessionNotFound):
         next(events)
 
@@ -139,10 +141,10 @@ async def test_async_stream_is_cut_cancelled_and_misses_nothing(client: Client, 
         async with AsyncClient(way.url, ADMIN, retry=QUICK) as remote, remote.events(session_id="awaits") as events:
             working.start()
             seen: list[Envelope] = []
-            while len(seen) < 6 * _EACH:
+            while len(seen) < 1 + 6 * _EACH:
                 with anyio.move_on_after(chance.random() / 50):
                     seen.append(await anext(events))
             assert events.reconnects > 1
         await anyio.to_thread.run_sync(working.join)
     with client.events(session_id="awaits") as stream:
-        assert seen == [next(stream) for _ in range(6 * _EACH)]
+        assert seen == [next(stream) for _ in range(1 + 6 * _EACH)]

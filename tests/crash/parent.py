@@ -12,10 +12,10 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from cloister import ReplayReport
 from cloister.app.engines import EngineRoom
@@ -127,10 +127,10 @@ class Kept:
 
 
 def look(database: Path) -> Kept:
-    return asyncio.run(_look(_copy(database)))
+    return asyncio.run(_look(copy_of(database)))
 
 
-def _copy(database: Path) -> Path:
+def copy_of(database: Path) -> Path:
     """What is beside the file is left for the next host to recover from."""
     with_copy = database.with_name("copy.db")
     for end in ("", "-wal"):
@@ -147,11 +147,11 @@ async def _look(path: Path) -> Kept:
         return await look_into(store)
 
 
-async def replay_all(path: Path) -> list[ReplayReport]:
+async def replay_all(store: Store) -> list[ReplayReport]:
     """Every cell in a store, gone over again."""
     room = EngineRoom(workers=1, require_confinement=False)
     try:
-        async with SqliteStore(path, clock=SystemClock()) as store:
+        async with store:
             return [await replay_cell(store, room.seats, row.id) for row in await store.cells()]
     finally:
         await room.close()
@@ -160,9 +160,9 @@ async def replay_all(path: Path) -> list[ReplayReport]:
 async def look_into(store: Store) -> Kept:
     sessions = {row.id: row for row in await store.sessions()}
     cells = {row.id: row for row in await store.cells()}
-    calls: dict[str, Entry] = {}
-    for cell_id in cells:
-        calls |= {entry.intent.key: entry for entry in await store.calls(cell_id)}
+    # Those of hosts as well, which have no cell.
+    rows = cast("Sequence[Entry]", await store.scan("calls", limit=1_000_000))
+    calls = {entry.intent.key: entry for entry in rows}
     approvals = {row.id: row for row in await store.approvals(limit=100_000)}
     events = {row.seq: row for row in await store.events(limit=1_000_000)}
     values = {(row.session_id, row.key): row for name in sessions for row in await store.values(name)}
@@ -177,6 +177,49 @@ async def look_into(store: Store) -> Kept:
 async def _findings(store: Store) -> list[str]:
     # Without any blob, `check` takes those that refer to none for those that refer to one: see `test_findings`.
     return [said for said in await store.check() if not said.endswith("refers to blob None, which is not there")]
+
+
+def check_effects(path: Path, kept: Kept, elsewhere: Collection[str] = ()) -> None:
+    """What tools have done is what the journal says, but for calls that were answered `elsewhere`."""
+    lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+    by_key = Counter(key for _, _, key, _ in lines)
+    for (name, n), count in Counter((name, n) for name, n, _, _ in lines).items():
+        assert name not in ONCE or count == 1, f"{name}({n}) happened {count} times"
+    for name, n, key, _ in lines:
+        entry = kept.calls.get(key)
+        assert entry is not None or name == "look", f"{name}({n}) happened without an intent"
+    for key, entry in kept.calls.items():
+        is_ok = entry.settled is not None and entry.settled.status is CallStatus.OK
+        if is_ok and entry.intent.name not in elsewhere:
+            assert by_key[key] >= 1, f"{key} is settled and never happened"
+
+
+_TOLD = {"pending": "required", "allowed": "decided", "denied": "decided"}
+
+
+def check_told(kept: Kept) -> None:
+    """Whoever has heard of a question has heard what became of it, and nobody of one that is not on record."""
+    told: dict[str, list[str]] = {}
+    for seq in sorted(kept.events):
+        event = kept.events[seq]
+        if event.kind.startswith("approval."):
+            told.setdefault(event.doc["id"], []).append(event.kind.removeprefix("approval."))
+    assert told.keys() == kept.approvals.keys()
+    for row in kept.approvals.values():
+        kinds = told[row.id]
+        assert kinds[0] == "required"
+        assert kinds[-1] == _TOLD.get(row.state, row.state), f"{row.id} is {row.state}, and was told to be {kinds}"
+        assert len(set(kinds)) == len(kinds), f"{row.id} was told {kinds}"
+
+
+def unknown_in(kept: Kept) -> set[int]:
+    """The numbers of calls of which nobody may know whether they were made."""
+    return {
+        _number(entry)
+        for entry in kept.calls.values()
+        if not entry.intent.idempotent
+        and (entry.settled is None or entry.settled.status in (CallStatus.UNKNOWN, CallStatus.ERROR))
+    }
 
 
 @dataclass(slots=True)
@@ -224,14 +267,23 @@ class Trial:
 
     # -- what must hold ----------------------------------------------------------------------------------------
 
+    def look(self) -> Kept:
+        database = self.directory / "store.db"
+        return look(database) if database.exists() else Kept({}, {}, {}, {}, {}, {}, {}, [])
+
+    def replay(self) -> list[ReplayReport]:
+        """Every cell, gone over again."""
+        store = SqliteStore(copy_of(self.directory / "store.db"), clock=SystemClock())
+        return asyncio.run(replay_all(store))
+
     def check(self) -> None:
         try:
-            database = self.directory / "store.db"
-            kept = look(database) if database.exists() else Kept({}, {}, {}, {}, {}, {}, {}, [])
+            kept = self.look()
             assert kept.findings == []
             self._check_acks(kept)
-            self._check_effects(kept)
+            check_effects(self.directory / "effects", kept)
             self._check_approvals(kept)
+            check_told(kept)
             self._check_files(kept)
         except AssertionError as failed:
             raise AssertionError(f"{self}: {failed}\n{_tail(self.directory)}") from failed
@@ -267,19 +319,6 @@ class Trial:
                 case _:
                     pass
 
-    def _check_effects(self, kept: Kept) -> None:
-        path = self.directory / "effects"
-        lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
-        by_key = Counter(key for _, _, key, _ in lines)
-        for (name, n), count in Counter((name, n) for name, n, _, _ in lines).items():
-            assert name not in ONCE or count == 1, f"{name}({n}) happened {count} times"
-        for name, n, key, _ in lines:
-            entry = kept.calls.get(key)
-            assert entry is not None or name == "look", f"{name}({n}) happened without an intent"
-        for key, entry in kept.calls.items():
-            if entry.settled is not None and entry.settled.status is CallStatus.OK:
-                assert by_key[key] >= 1, f"{key} is settled and never happened"
-
     def _check_files(self, kept: Kept) -> None:
         for (_, path), data in kept.files.items():
             lines = data.decode().split()
@@ -305,27 +344,23 @@ class Trial:
     def check_final(self, expected: dict[str, Any]) -> None:
         """The results are those of a life without kills, but for calls that may have happened and are said so."""
         assert self.final is not None
-        kept = look(self.directory / "store.db")
-        unknown = {
-            _number(entry)
-            for entry in kept.calls.values()
-            if not entry.intent.idempotent
-            and (entry.settled is None or entry.settled.status in (CallStatus.UNKNOWN, CallStatus.ERROR))
-        }
+        kept = self.look()
+        unknown = unknown_in(kept)
         try:
             for session_id, was in expected.items():
                 now = self.final[session_id]
                 assert len(now["cells"]) == len(was["cells"])
                 for cell, known in zip(now["cells"], was["cells"], strict=True):
-                    _same(cell, known, unknown)
-                _same(now["values"], was["values"], unknown)
+                    same(cell, known, unknown)
+                same(now["values"], was["values"], unknown)
                 assert now["files"] == was["files"]
                 assert now["here"] == now["values"]
             assert not [row.id for row in kept.cells.values() if row.live]
             open_ones = [row.id for row in kept.approvals.values() if row.state == "pending"]
             assert not open_ones, f"nobody waits for the answer to {open_ones}"
             # However often its host was killed on the way, each cell does once more what it did.
-            reports = asyncio.run(replay_all(_copy(self.directory / "store.db")))
+            reports = self.replay()
+            assert len(reports) == len(kept.cells)
             assert [one for one in reports if not one.same or one.ended_from_outside] == []
         except AssertionError as failed:
             raise AssertionError(f"{self}: {failed}\n{_tail(self.directory)}") from failed
@@ -336,15 +371,15 @@ def _number(entry: Entry) -> int:
     return arguments["n"]
 
 
-def _same(now: Any, was: Any, unknown: set[int]) -> None:
+def same(now: Any, was: Any, unknown: set[int]) -> None:
     if type(now) is type(was) is dict:
         assert now.keys() == was.keys()
         for key in was:
-            _same(now[key], was[key], unknown)
+            same(now[key], was[key], unknown)
     elif type(now) is type(was) is list:
         assert len(now) == len(was), f"{now} is not {was}"
         for one, other in zip(now, was, strict=True):
-            _same(one, other, unknown)
+            same(one, other, unknown)
     elif isinstance(now, str) and now.startswith(UNKNOWN):
         n = int(now.removeprefix(UNKNOWN))
         assert was in (f"paid {n}", f"!FLOPPED {n}"), f"{now} instead of {was}"

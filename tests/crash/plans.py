@@ -33,7 +33,7 @@ class Script:
 
 Plan: TypeAlias = "dict[str, Script]"
 
-_SAFE_PY = """
+SAFE_PY = """
 import asyncio
 async def safe(f, n):
     try:
@@ -41,7 +41,7 @@ async def safe(f, n):
     except RuntimeError as e:
         return '!' + str(e).split(':')[0] + ' ' + str(n)
 """
-_SAFE_TS = """
+SAFE_TS = """
 async function safe(f: any, n: number): Promise<any> {
   try { return await f({n}) } catch (e: any) { return '!' + e.code + ' ' + n }
 }
@@ -57,7 +57,7 @@ def _sequence(first: int) -> Plan:
     a, b, c, d, e = (first + 10 * k for k in range(5))
     python = _script(
         "python",
-        _SAFE_PY + "got = []\nlen(got)",
+        SAFE_PY + "got = []\nlen(got)",
         f"""
 for i in range(2):
     got.append(await safe(look, {a} + i))
@@ -81,7 +81,7 @@ nested
     )
     typescript = _script(
         "typescript",
-        _SAFE_TS + "let got: any[] = []; got.length",
+        SAFE_TS + "let got: any[] = []; got.length",
         f"""
 for (let i = 0; i < 2; i++) {{
   got.push(await safe(look, {a} + i))
@@ -112,7 +112,7 @@ def _gathered(first: int) -> Plan:
     a, b, c, d = (first + 10 * k for k in range(4))
     python = _script(
         "python",
-        _SAFE_PY + "got = []",
+        SAFE_PY + "got = []",
         f"""
 got += await asyncio.gather(safe(pay, {a}), safe(look, {a} + 1), safe(put, {a} + 2), safe(slow, {a} + 3),
                             safe(flop, {a} + 4))
@@ -122,14 +122,14 @@ got
         (
             Step(f"got.append(await safe(slow, {b}))\nprint('first')\n'first'"),
             Step(f"got.append(await safe(pay, {b} + 1))\nload('together')[1]"),
-            Step(_SAFE_PY + f"x = [await safe(slow, {c}), await safe(pay, {c} + 1)]\nstore('beside', x)\nx", True),
-            Step(_SAFE_PY + f"await asyncio.gather(safe(put, {d}), safe(pay, {d} + 1))", True),
+            Step(SAFE_PY + f"x = [await safe(slow, {c}), await safe(pay, {c} + 1)]\nstore('beside', x)\nx", True),
+            Step(SAFE_PY + f"await asyncio.gather(safe(put, {d}), safe(pay, {d} + 1))", True),
         ),
         "[got, load('beside')]",
     )
     typescript = _script(
         "typescript",
-        _SAFE_TS + "let got: any[] = []; 0",
+        SAFE_TS + "let got: any[] = []; 0",
         f"""
 got.push(...await Promise.all([safe(pay, {a}), safe(look, {a} + 1), safe(put, {a} + 2), safe(slow, {a} + 3),
                                safe(flop, {a} + 4)]))
@@ -140,10 +140,10 @@ got
             Step(f"got.push(await safe(slow, {b})); console.log('first'); 'first'"),
             Step(f"got.push(await safe(pay, {b} + 1)); load('together')[1]"),
             Step(
-                _SAFE_TS + f"let x = [await safe(slow, {c}), await safe(pay, {c} + 1)]; store('beside', x); x",
+                SAFE_TS + f"let x = [await safe(slow, {c}), await safe(pay, {c} + 1)]; store('beside', x); x",
                 True,
             ),
-            Step(_SAFE_TS + f"await Promise.all([safe(put, {d}), safe(pay, {d} + 1)])", True),
+            Step(SAFE_TS + f"await Promise.all([safe(put, {d}), safe(pay, {d} + 1)])", True),
         ),
         "[got, load('beside')]",
     )
@@ -155,18 +155,18 @@ def _asking(first: int) -> Plan:
     a, b = first, first + 30
     python = _script(
         "python",
-        _SAFE_PY + f"got = [await safe(ask, {a} + 1), await safe(ask, {a})]\ngot",
+        SAFE_PY + f"got = [await safe(ask, {a} + 1), await safe(ask, {a})]\ngot",
         f"got.append(await safe(pay, {b}))\ngot += await asyncio.gather(safe(ask, {b} + 1), safe(pay, {b} + 2), "
         f"safe(look, {b} + 4), safe(ask, {b} + 3), safe(askput, {b} + 5))\nstore('asked', got)\ngot",
-        (Step("len(got)"), Step(_SAFE_PY + f"[await safe(ask, {b} + 10), await safe(askput, {b} + 11)]", True)),
+        (Step("len(got)"), Step(SAFE_PY + f"[await safe(ask, {b} + 10), await safe(askput, {b} + 11)]", True)),
         "[got, load('asked')]",
     )
     typescript = _script(
         "typescript",
-        _SAFE_TS + f"let got: any[] = [await safe(ask, {a} + 1), await safe(ask, {a})]; got",
+        SAFE_TS + f"let got: any[] = [await safe(ask, {a} + 1), await safe(ask, {a})]; got",
         f"got.push(await safe(pay, {b})); got.push(...await Promise.all([safe(ask, {b} + 1), safe(pay, {b} + 2), "
         f"safe(look, {b} + 4), safe(ask, {b} + 3), safe(askput, {b} + 5)])); store('asked', got); got",
-        (Step("got.length"), Step(_SAFE_TS + f"[await safe(ask, {b} + 10), await safe(askput, {b} + 11)]", True)),
+        (Step("got.length"), Step(SAFE_TS + f"[await safe(ask, {b} + 10), await safe(askput, {b} + 11)]", True)),
         "[got, load('asked')]",
     )
     return {"python": python, "typescript": typescript}
@@ -254,32 +254,41 @@ PLANS: dict[str, Plan] = {
 PLANS["two"] = {"one": _sequence(300)["python"], "two": _gathered(600)["typescript"]}
 
 
-def _held(first: int) -> Script:
+def _held(language: str, first: int) -> Script:
     """Cells that hold on in a call which takes as long as its host is told, in line and beside it."""
+    n = [first, first + 1, first + 2, first + 10, first + 11, first + 20]
+    three = f"[await safe(pay, {n[0]}), await safe(slow, {n[1]}), await safe(pay, {n[2]})]"
+    beside = f"[await safe(put, {n[3]}), await safe(slow, {n[4]})]"
+    if language == "python":
+        return _script(
+            "python",
+            SAFE_PY + "got = []",
+            (Step(f"got = {three}\ngot"), Step(SAFE_PY + beside, True)),
+            f"got.append(await safe(pay, {n[5]}))\ngot",
+        )
     return _script(
-        "python",
-        _SAFE_PY + "got = []",
-        (
-            Step(f"got = [await safe(pay, {first}), await safe(slow, {first} + 1), await safe(pay, {first} + 2)]\ngot"),
-            Step(_SAFE_PY + f"[await safe(put, {first} + 10), await safe(slow, {first} + 11)]", True),
-        ),
-        f"got.append(await safe(pay, {first} + 20))\ngot",
+        "typescript",
+        SAFE_TS + "let got: any[] = []; 0",
+        (Step(f"got = {three}; got"), Step(SAFE_TS + beside, True)),
+        f"got.push(await safe(pay, {n[5]})); got",
     )
 
 
-HELD = {"held": {"held": _held(300)}}
+# A session for each language, by its name, and the first number in it.
+FIRST = {"python": 300, "typescript": 400}
+HELD = {"held": {language: _held(language, first) for language, first in FIRST.items()}}
 
 
 def _fifty(language: str, first: int) -> Plan:
     """Fifty calls made together; every other one asks a person."""
     code = {
-        "python": _SAFE_PY
+        "python": SAFE_PY
         + f"""
 got = await asyncio.gather(*[safe(pay if n % 2 else ask, {first} + n) for n in range(50)])
 store('fifty', got)
 got
 """,
-        "typescript": _SAFE_TS
+        "typescript": SAFE_TS
         + f"""
 let got: any[] = []
 for (let n = 0; n < 50; n++) got.push(safe(n % 2 ? pay : ask, {first} + n))

@@ -2,7 +2,9 @@
 """Where a host can be killed by name. Loaded in the child only, before it opens anything.
 
 `CRASH_AT=before:intent:3` kills at the third time that an intent is handed to the store. What a batch is, by its most
-telling write: began, suspended, asked, ended, read, intent, settlement, question, answer, values, session, events.
+telling write: began, suspended, asked, ended, read, intent, settlement, question, answer, values, session, events;
+and of a conversation: reply (what a model has answered), turn, turn_end, steer, delivered, tool_call, tool_answer (of
+the client), item, thread.
 
 - `before:X`     X is handed over; it and what is still on its way into the file may be lost.
 - `committed:X`  X is in the file, and nobody in the process has been told.
@@ -24,18 +26,39 @@ from typing import Any
 from cloister.cells.berth import Berth
 from cloister.cells.runner import Runner
 from cloister.gate import execution
-from cloister.ports.rows import Append, ApprovalRow, Batch, CellRow, Intend, Put, SessionRow, Settle, ValueRow
+from cloister.ports.rows import (
+    AnswerRow,
+    Append,
+    ApprovalRow,
+    Batch,
+    CellRow,
+    InputRow,
+    Intend,
+    ItemRow,
+    Put,
+    SessionRow,
+    Settle,
+    ThreadRow,
+    ToolCallRow,
+    TurnRow,
+    ValueRow,
+)
 from cloister.sessions.driving import Driving
 from cloister.stores.sqlite.receipt import Receipt
 from cloister.stores.sqlite.store import SqliteStore
 from cloister.stores.sqlite.writer import Writer
 
 STALL_SECONDS = 0.15
+# The first of them that is in a batch is what it is about.
+_TELLING = (
+    *("reply", "turn_end", "turn", "tool_answer", "tool_call", "steer", "delivered"),
+    *("ended", "read", "asked", "suspended", "began", "intent", "settlement", "question", "answer", "item", "thread"),
+)
 
 
 def kind_of(batch: Batch) -> str:
     kinds = {_kind(write) for write in batch.writes}
-    for telling in ("ended", "read", "asked", "suspended", "began", "intent", "settlement", "question", "answer"):
+    for telling in _TELLING:
         if telling in kinds:
             return telling
     return "session" if "session" in kinds else next(iter(kinds - {"other"}), "other")
@@ -63,6 +86,18 @@ def _kind(write: object) -> str:
             return "session"
         case Put(row=ValueRow()):
             return "values"
+        case Put(row=AnswerRow()):
+            return "reply"
+        case Put(row=TurnRow(live=live)):
+            return "turn" if live else "turn_end"
+        case Put(row=InputRow(state=state)):
+            return "steer" if state == "queued" else "delivered"
+        case Put(row=ToolCallRow(state=state)):
+            return "tool_call" if state == "pending" else "tool_answer"
+        case Put(row=ItemRow()):
+            return "item"
+        case Put(row=ThreadRow()):
+            return "thread"
         case _:
             return "other"
 

@@ -56,6 +56,11 @@ CASES = [
     ),
     pytest.param(
         "asking-python",
+        ["committed:question:1", "committed:answer:1"],
+        id="whoever can see a question or its end in the store has it in the events",
+    ),
+    pytest.param(
+        "asking-python",
         ["before:asked:1"],
         id="a question that was written is the one that its cell waits for",
     ),
@@ -193,6 +198,24 @@ async def test_a_call_that_is_settled_is_not_told_as_not_made_when_its_suspensio
         assert seen.result[1].startswith("OUTCOME_UNKNOWN")
 
 
+async def test_a_call_of_which_nobody_knows_is_told_as_the_one_that_was_asked_for(tmp_path: Path) -> None:
+    till, store = Till(1), Fragile(tmp_path / "s.db")
+    async with till.cloister(store) as cloister:
+        session = await cloister.open_session("s")
+        await session.exec("await pay(1)", yield_ms=0)
+        await till.arrived.wait()
+        await cloister._events.flush()
+        await wreck(store.path, tmp_path / "w.db")
+    async with till.cloister(tmp_path / "w.db") as cloister:
+        [seen] = await _end_all(await cloister.open_session("s"))
+        await cloister._events.flush()
+        ledger: Any = cloister._ledger
+        rows = [row for row in await ledger.store.events(session_id="s") if row.kind.startswith("call.")]
+    assert [row.kind for row in rows] == ["call.requested", "call.unknown"]
+    assert {row.doc["call_id"] for row in rows} == {seen.external_calls[0].id}
+    assert rows[1].doc["record"]["error"]["code"] == "OUTCOME_UNKNOWN"
+
+
 async def test_a_host_that_leaves_does_not_log_ends_that_did_not_happen(tmp_path: Path) -> None:
     async with Till().cloister(tmp_path / "s.db") as cloister:
         session = await cloister.open_session("s")
@@ -247,6 +270,28 @@ async def test_a_session_that_two_hosts_open_at_once_is_whole_for_the_one_that_g
         with pytest.raises(SessionExists):
             await second
         assert await mine.session("s") == before
+
+
+async def test_a_session_that_two_hosts_make_at_once_is_waited_for(tmp_path: Path) -> None:
+    looked, go = asyncio.Event(), asyncio.Event()
+
+    class Late(Fragile):
+        async def session(self, session_id: str) -> SessionRow | None:
+            found = await super().session(session_id)
+            looked.set()
+            await go.wait()
+            return found
+
+    mine, late = Fragile(tmp_path / "s.db"), Late(tmp_path / "s.db")
+    async with Till().cloister(mine) as one, Till().cloister(late) as other:
+        second = asyncio.ensure_future(other.open_session("s", wait_ms=60_000))
+        await looked.wait()
+        async with await one.open_session("s") as session:
+            await session.run("x = 42")
+            go.set()
+            done, _ = await asyncio.wait([second], timeout=0.5)
+            assert not done
+        assert (await (await second).run("x")).result == 42
 
 
 async def test_events_of_a_session_are_heard_though_another_is_lost(tmp_path: Path) -> None:

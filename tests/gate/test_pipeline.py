@@ -109,7 +109,7 @@ async def test_refused_call_is_never_written_down_as_intended(arguments: Any, op
     assert _error(outcome).code == code
     assert lines == []
     kind, data = lab.events[-1]
-    assert kind == "call.settled"
+    assert kind == ("call.denied" if code == "PERMISSION_DENIED" else "call.settled")
     assert data["record"]["error"]["code"] == code
 
 

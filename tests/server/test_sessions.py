@@ -28,6 +28,7 @@ def test_a_session_is_made_used_described_copied_and_destroyed(server: Running) 
         assert _problem(client.post("/v1/sessions", json={"id": "story"})) == (409, "SESSION_EXISTS")
         wide = client.post("/v1/sessions", json={"limits": {"memory_mb": 1 << 20}})
         assert _problem(wide) == (422, "INVALID_LIMITS")
+        assert wide.json()["pointer"] == "/limits"
 
         def run(code: str, session: str = "story", **given: Any) -> dict[str, Any]:
             return client.post(f"/v1/sessions/{session}/run", json={"code": code, **given}).json()
@@ -228,6 +229,17 @@ def test_what_does_not_fit_is_refused_with_where_it_is_wrong(server: Running) ->
             found = client.post(run, json=body)
             assert _problem(found) == (422, "INVALID_INPUT")
             assert found.json()["pointer"] == pointer
+        for change in ({"title": None}, {"labels": None}, {"id": "x"}):
+            found = client.patch("/v1/sessions/bad", json=change)
+            assert _problem(found) == (422, "INVALID_INPUT")
+            assert found.json()["pointer"] == f"/{next(iter(change))}"
+        # A key of repetition is for what it is kept for.
+        for method, path in (("POST", ""), ("PATCH", "/bad"), ("PUT", "/bad/values/k"), ("DELETE", "/bad")):
+            found = client.request(method, f"/v1/sessions{path}", json={}, headers={"idempotency-key": "k"})
+            assert _problem(found) == (422, "INVALID_INPUT"), path
+            assert "Idempotency-Key" in found.json()["detail"]
+        # What is yet to come cannot be asked for.
+        assert _problem(client.get(f"/v1/sessions/bad/events?since_seq={2**50}")) == (422, "INVALID_INPUT")
         for content in (b"{", b"\xff\xfe", b"[" * 100_000, b'{"code": "1"}x', b"\x00"):
             assert _problem(client.post(run, content=content, headers=_JSON)) == (400, "MALFORMED"), content[:20]
         assert _problem(client.post(run, json={"code": "1", "session_id": "other"})) == (422, "INVALID_INPUT")
@@ -278,3 +290,68 @@ def test_large_and_slow_bodies_are_cut_off_and_others_served_meanwhile() -> None
         ):
             assert raw(bad).startswith((b"HTTP/1.1 400", b"HTTP/1.1 501")), bad
         assert client.post("/v1/sessions/s/run", json={"code": "1 + 1"}).json()["result"] == 2
+
+
+def _ended(client: httpx2.Client, asked: dict[str, Any], session: str = "always") -> dict[str, Any]:
+    url = f"/v1/sessions/{session}/cells/{asked['cell_id']}/wait"
+    return client.post(url, json={"yield_ms": 30_000}).json()
+
+
+def test_what_is_always_allowed_is_what_its_rule_says(server: Running) -> None:
+    with server.client() as client:
+        client.post("/v1/sessions", json={"id": "always"})
+
+        def run(order: str, amount: int) -> dict[str, Any]:
+            code = f"await refund(order_id={order!r}, amount={amount})"
+            return client.post("/v1/sessions/always/run", json={"code": code}).json()
+
+        def decided(asked: dict[str, Any], **body: Any) -> httpx2.Response:
+            return client.post(f"/v1/approvals/{asked['approvals'][0]['id']}", json=body)
+
+        asked = run("A1", 5)
+        for body in ({"decision": "allow_always", "rule": "args.amount <"}, {"decision": "allow", "rule": "true"}):
+            refused = decided(asked, **body)
+            assert _problem(refused) == (422, "INVALID_INPUT"), body
+            assert refused.json()["pointer"] == "/rule"
+        told = decided(asked, decision="allow_always", rule="args.amount < 10", message="small ones").json()
+        assert told["outcome"] == "executed"
+        approval = told["approval"]
+        assert (approval["state"], approval["decision"], approval["rule"], approval["message"]) == (
+            "allowed", "allow_always", "args.amount < 10", "small ones"
+        )  # fmt: skip
+        assert _ended(client, asked)["status"] == "completed"
+        assert run("B2", 9)["result"] == "paid 9 for B2"
+        # Without a rule: those with the same arguments.
+        asked = run("B2", 10)
+        assert decided(asked, decision="allow_always").json()["outcome"] == "executed"
+        assert _ended(client, asked)["result"] == "paid 10 for B2"
+        assert run("B2", 10)["result"] == "paid 10 for B2"
+        asked = run("B2", 11)
+        assert decided(asked, decision="deny", message="not today").json()["outcome"] == "denied"
+        assert "not today" in _ended(client, asked)["error"]["message"]
+        run("C3", 12)
+        # Each state can be asked for, a page at a time.
+        first = client.get("/v1/approvals?session_id=always&limit=2").json()
+        rest = client.get("/v1/approvals?session_id=always", params={"after": first["next_after"]}).json()
+        states = [one["state"] for one in (*first["approvals"], *rest["approvals"])]
+        assert states == ["allowed", "allowed", "denied", "pending"]
+        for state in ("allowed", "pending", "denied", "expired"):
+            found = client.get(f"/v1/approvals?session_id=always&state={state}").json()["approvals"]
+            assert len(found) == states.count(state)
+        assert _problem(client.get("/v1/approvals?state=perhaps")) == (422, "INVALID_INPUT")
+
+
+def test_question_that_nobody_answers_in_time_has_expired() -> None:
+    with running("memory:", approval_ttl_ms=1) as server, server.client() as client:
+        client.post("/v1/sessions", json={"id": "late"})
+        run = client.post("/v1/sessions/late/run", json={"code": "await refund('A', 1)"}).json()
+        asked = run["approvals"][0]["id"] if run["approvals"] else None
+        if asked is None:
+            # It was over before the run could tell of it.
+            asked = client.get("/v1/approvals?session_id=late").json()["approvals"][0]["id"]
+        else:
+            assert _ended(client, run, "late")["error"]["code"] == "APPROVAL_EXPIRED"
+        told = client.post(f"/v1/approvals/{asked}", json={"decision": "allow"}).json()
+        assert (told["outcome"], told["approval"]["state"]) == ("expired", "expired")
+        many = client.post("/v1/approvals/decide", json={"decisions": [{"id": asked, "decision": "allow"}]}).json()
+        assert [one["outcome"] for one in many["results"]] == ["expired"]

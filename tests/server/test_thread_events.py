@@ -198,3 +198,18 @@ async def test_stream_says_that_it_lives_and_refuses_what_is_no_place_in_it(quic
             assert (found.status_code, found.json()["code"]) == (404, "THREAD_NOT_FOUND")
         ahead = await client.get(_path(thread_id), params={"since_seq": 2**50})
         assert (ahead.status_code, ahead.json()["code"]) == (422, "INVALID_INPUT")
+
+
+async def test_stream_of_a_thread_ends_when_its_session_is_destroyed_in_the_middle_of_a_turn(quick: Running) -> None:
+    async with quick.async_client(RUNNER) as client:
+        made = (await client.post("/v1/threads", json={"driver": "native"})).json()
+        await _say(client, made["id"], "stay")
+        last: dict[str, str] = {}
+        async with asyncio.timeout(PATIENCE_S), aclosing(frames(client, _path(made["id"]))) as coming:
+            async for last in coming:
+                if last.get("event") == "turn.started":
+                    gone = await client.delete(f"/v1/sessions/{made['session_id']}")
+                    assert gone.json() == {"deleted": True}
+        assert (last["event"], json.loads(last["data"])["reason"]) == ("stream.closed", "thread_gone")
+        for path in ("", "/events"):
+            assert (await client.get(f"/v1/threads/{made['id']}{path}")).status_code == 404

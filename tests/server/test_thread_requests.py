@@ -50,8 +50,8 @@ _THREADS: list[tuple[dict[str, Any], str, str | None]] = [
     ({"dynamic_tools": [_TOOL, _TOOL]}, "INVALID_INPUT", "/dynamic_tools"),
     ({"dynamic_tools": [{"name": f"a{n}"} for n in range(129)]}, "INVALID_INPUT", "/dynamic_tools"),
     ({"dynamic_tools": [{"name": "a", "x": 1}]}, "INVALID_INPUT", "/dynamic_tools/0/x"),
-    ({"environments": [{"environment_id": "attic"}]}, "INVALID_INPUT", None),
-    ({"environments": [{"cwd": "/../x"}]}, "INVALID_INPUT", None),
+    ({"environments": [{"environment_id": "attic"}]}, "INVALID_INPUT", "/environments/0"),
+    ({"environments": [{"cwd": "/../x"}]}, "INVALID_INPUT", "/environments/0"),
     ({"environments": [{"environment_id": ""}]}, "INVALID_INPUT", "/environments/0/environment_id"),
 ]
 _SCHEMAS: list[Any] = [
@@ -75,7 +75,7 @@ _TURNS: list[tuple[Any, str, str | None]] = [
     ({"input": "x", "budget": {"iterations": 0}}, "INVALID_INPUT", "/budget/iterations"),
     ({"input": "x", "budget": {"wall_ms": 1.5}}, "INVALID_INPUT", "/budget/wall_ms"),
     ({"input": "x", "budget": {"money": 1}}, "INVALID_INPUT", "/budget/money"),
-    ({"input": "x", "environment_id": "attic"}, "INVALID_INPUT", None),
+    ({"input": "x", "environment_id": "attic"}, "INVALID_INPUT", "/environment_id"),
     ({"input": "x", "accepts_finish": "yes"}, "INVALID_INPUT", "/accepts_finish"),
     ([], "INVALID_INPUT", ""),
 ]
@@ -159,7 +159,7 @@ def test_turn_that_does_not_fit_is_refused_and_leaves_nothing(ready: tuple[Runni
             assert client.get(f"/v1/threads/{path}").status_code in (404, 422), path
         assert _refused(client.post(f"{url}/fork", json={"turn_id": "trn_none"}))[:2] == (404, "TURN_NOT_FOUND")
         missing = client.post(f"{url}/compact", json={"summary": "x", "through_item_id": "itm_none"})
-        assert _refused(missing)[:2] == (422, "INVALID_INPUT")
+        assert _refused(missing) == (422, "INVALID_INPUT", "/through_item_id")
         after = client.get(url).json()
         assert [one["id"] for one in after["turns"]] == [one["id"] for one in before["turns"]]
         assert after["items"] == before["items"]

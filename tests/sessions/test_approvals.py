@@ -718,6 +718,7 @@ async def test_events_tell_of_questions_and_answers_in_order() -> None:
         await session.resume()
     kinds = [event.kind for event in heard]
     assert kinds == [
+        "session.opened",
         "cell.started",
         "call.requested",
         "approval.required",
@@ -726,8 +727,9 @@ async def test_events_tell_of_questions_and_answers_in_order() -> None:
         "cell.woken",
         "call.settled",
         "cell.completed",
+        "session.closed",
     ]
-    assert [event.seq for event in heard] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert [event.seq for event in heard] == list(range(1, 11))
     assert {event.session_id for event in heard} == {"shop"}
 
 

@@ -153,7 +153,7 @@ class Seen:
 
 def _of_calls(events: list[Event]) -> list[Event]:
     """A program has a cell that can be heard of; a call of the host's has none."""
-    return [event for event in events if not event.kind.startswith("cell.")]
+    return [event for event in events if not event.kind.startswith(("cell.", "session."))]
 
 
 async def _see(session: Session, way: str, situation: Situation, desk: Desk, watch: Watch, events: list[Event]) -> Seen:
@@ -205,7 +205,8 @@ async def test_situation_is_what_it_is_called(seen: dict[str, dict[str, Seen]], 
     assert record.get("error", {}).get("code") == situation.code
     assert bool(host.got) is situation.reached
     asked = situation.status == "approval_pending"
-    assert [kind for kind, _ in host.events] == ["call.requested", "approval.required" if asked else "call.settled"]
+    then = {"approval_pending": "approval.required", "denied": "call.denied"}.get(situation.status, "call.settled")
+    assert [kind for kind, _ in host.events] == ["call.requested", then]
     if not asked:
         assert host.events[1][1]["record"] == record
     for private in ("/etc/private", "private-private"):

@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from cloister import tool
 from cloister.core.dynamic import DynamicToolCallResult, DynamicToolSpec
 from cloister.core.envelope import Envelope
 from cloister.core.errors import ToolCallNotFound
 from cloister.core.item import ItemKind
+from cloister.core.limits import SessionLimits
 from cloister.core.thread import ThreadParams
 from cloister.core.turn import Status, TurnParams
+from cloister.ports.clock import SystemClock
+from cloister.threads.client_tools import MAX_PENDING
 from tests.threads.lab import PATIENCE_S, ends, follow, host, projected, run_code, say
 
 pytestmark = pytest.mark.anyio
@@ -121,3 +125,97 @@ async def test_end_of_the_turn_ends_its_calls(tmp_path: Path) -> None:
         assert over == ["tool_call.requested", "tool_call.resolved" if answered is None else "tool_call.cancelled"]
         assert (await threads.get(thread.id)).pending_tool_calls == ()
         await projected(threads, thread.id)
+
+
+async def test_program_of_an_interrupted_turn_is_stopped_and_not_told_that_its_call_is_over(tmp_path: Path) -> None:
+    noted: list[str] = []
+
+    @tool(idempotent=False)
+    async def note(said: str) -> None:
+        noted.append(said)
+
+    async with host(tmp_path / "a.db", run_code, tools=[note]) as cloister:
+        threads = cloister.threads
+        thread = await threads.create(ThreadParams(dynamic_tools=(PAY,)))
+        for number in range(10):
+            before = (await threads.get(thread.id)).latest_seq
+            turn_id = await say(threads, thread.id, f"{CALL}\nawait note(said)\nstore('went on', {number})")
+            await follow(threads, thread.id, requested, before)
+            assert (await threads.interrupt(thread.id, turn_id)).status is Status.INTERRUPTED
+        assert noted == []
+        assert await cloister.session(thread.session_id).values.all() == {}
+        names = [one.event async for one in threads.replay(thread_id=thread.id)]
+        assert [names.count(name) for name in ("cell.terminated", "tool_call.cancelled")] == [10, 10]
+        await projected(threads, thread.id)
+
+
+class Late(SystemClock):
+    """The time that a client has is over when `over` is set."""
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        await (self.over.wait() if 250 < seconds <= 300 else super().sleep(seconds))
+
+
+async def test_client_that_does_not_answer_in_time_is_told_so_and_so_is_the_program(tmp_path: Path) -> None:
+    clock = Late()
+    async with host(tmp_path / "a.db", run_code, clock=clock) as cloister:
+        threads = cloister.threads
+        thread = await threads.create(ThreadParams(dynamic_tools=(PAY,)))
+        turn_id = await say(threads, thread.id, CALL)
+        call_id = (await follow(threads, thread.id, requested))[-1].payload["call_id"]
+        clock.over.set()
+        seen = await follow(threads, thread.id, ends(turn_id))
+        assert [one.event for one in seen if one.event.startswith("tool_call.")] == [
+            "tool_call.requested",
+            "tool_call.timeout",
+        ]
+        assert "did not answer" in (await threads.get_turn(thread.id, turn_id)).answer["result"]
+        [item] = [item for item in (await threads.get(thread.id)).items if item.kind is ItemKind.TOOL_CALL]
+        assert item.status is Status.FAILED
+        with pytest.raises(ToolCallNotFound):
+            await threads.answer(thread.id, turn_id, call_id, text("late"))
+        # What the client is told is written down before the program sees it.
+        told = next(one for one in seen if one.event == "tool_call.timeout")
+        settled = next(one for one in seen if one.event == "call.settled")
+        assert (told.seq or 0) < (settled.seq or 0)
+
+
+async def test_client_is_asked_so_many_things_at_once_and_no_more(tmp_path: Path) -> None:
+    code = f"""
+import asyncio
+from shop import pay
+async def one(n):
+    try:
+        return await pay(order=str(n))
+    except Exception as error:
+        return 'refused: ' + str(error)
+said = await asyncio.gather(*[one(n) for n in range({MAX_PENDING + 2})])
+said
+"""
+    limits = SessionLimits(max_external_calls=MAX_PENDING + 2)
+    async with host(tmp_path / "a.db", run_code, limits=limits) as cloister:
+        threads = cloister.threads
+        thread = await threads.create(ThreadParams(dynamic_tools=(PAY,)))
+        turn_id = await say(threads, thread.id, code)
+        asked = 0
+
+        def all_asked(envelope: Envelope) -> bool:
+            nonlocal asked
+            asked += requested(envelope)
+            return asked == MAX_PENDING
+
+        await follow(threads, thread.id, all_asked)
+        calls = (await threads.get(thread.id)).pending_tool_calls
+        assert len(calls) == MAX_PENDING
+        answered: set[str] = set()
+        while len(answered) < MAX_PENDING + 2:
+            for call in (await threads.get(thread.id)).pending_tool_calls:
+                # Never more than that, also while they are answered one by one.
+                assert len((await threads.get(thread.id)).pending_tool_calls) <= MAX_PENDING
+                await threads.answer(thread.id, turn_id, call.call_id, text("paid"))
+                answered.add(call.call_id)
+        await follow(threads, thread.id, ends(turn_id))
+        assert (await threads.get_turn(thread.id, turn_id)).answer["result"] == ["paid"] * (MAX_PENDING + 2)

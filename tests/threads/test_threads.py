@@ -14,7 +14,7 @@ from cloister.core.errors import (
     ThreadNotFound,
     TurnNotFound,
 )
-from cloister.core.item import AgentMessage, ContextCompaction, ItemKind
+from cloister.core.item import AgentMessage, ContextCompaction, ItemKind, ended
 from cloister.core.thread import ThreadParams
 from cloister.core.turn import Receipt, Status, SteerParams, TurnBudget, TurnParams, TurnUsage
 from cloister.stores.memory_data import MemoryData
@@ -308,3 +308,62 @@ async def test_compaction_changes_what_a_model_is_told_and_not_the_log(tmp_path:
         await projected(threads, thread.id)
         with pytest.raises(InvalidInput, match="itm_nobody"):
             await threads.compact(thread.id, "x", "itm_nobody")
+
+
+async def test_what_a_cell_tells_comes_before_the_end_of_what_it_was_for(tmp_path: Path) -> None:
+    async with host(tmp_path / "s.db", run_code, workers=2, type_check="off") as cloister:
+        threads = cloister.threads
+        thread = await threads.create()
+        for number in range(8):
+            # Told up to its last moment.
+            turn_id = await say(threads, thread.id, "for n in range(3):\n    notify(n)" if number % 2 else "notify(1)")
+            await follow(threads, thread.id, ends(turn_id))
+        told = [one async for one in threads.replay(thread_id=thread.id) if one.turn_id is not None]
+        for turn_id in {one.turn_id for one in told}:
+            names = [one.event for one in told if one.turn_id == turn_id]
+            assert names[-3:] == ["cell.completed", "item.completed", "turn.completed"]
+            assert names.count("cell.notified") in (1, 3)
+
+
+async def test_item_that_is_begun_and_ended_at_once_is_told_piece_by_piece_in_its_order(tmp_path: Path) -> None:
+    async def at_once(turn: OpenTurn) -> TurnEnd:
+        item = turn.item(AgentMessage())
+        turn.begin(item)
+        turn.delta(item, "hel")
+        turn.flush()
+        turn.delta(item, "lo")
+        turn.flush()
+        done = ended(item, Status.COMPLETED, turn.now(), AgentMessage("hello"))
+        await turn.settle("d" * 64, {}, TurnUsage(requests=1), [done])
+        assert turn.items[-1] == done
+        return TurnEnd()
+
+    async with host(tmp_path / "s.db", at_once) as cloister:
+        threads = cloister.threads
+        thread = await threads.create()
+        async with asyncio.timeout(PATIENCE_S), threads.events(thread_id=thread.id) as events:
+            await anext(events)
+            for _ in range(10):
+                turn_id = await say(threads, thread.id, "x")
+                seen = [await anext(events)]
+                while not ends(turn_id)(seen[-1]):
+                    seen.append(await anext(events))
+                said = ["turn.started", "item.completed", "item.started", "item.delta", "item.delta", "item.completed"]
+                assert [one.event for one in seen] == [*said, "turn.completed"]
+                assert [one.payload["text"] for one in seen[3:5]] == ["hel", "lo"]
+        await projected(threads, thread.id)
+
+
+async def test_item_that_had_begun_when_its_driver_broke_ends_with_the_turn(tmp_path: Path) -> None:
+    async def broken(turn: OpenTurn) -> TurnEnd:
+        turn.begin(turn.item(AgentMessage()))
+        raise InvalidInput("that is not said")
+
+    async with host(tmp_path / "s.db", broken) as cloister:
+        threads = cloister.threads
+        thread = await threads.create()
+        turn_id = await say(threads, thread.id, "x")
+        await follow(threads, thread.id, ends(turn_id))
+        detail = await threads.get(thread.id)
+        assert [one.status for one in detail.items] == [Status.COMPLETED, Status.FAILED]
+        await projected(threads, thread.id)

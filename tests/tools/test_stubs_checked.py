@@ -216,14 +216,20 @@ async def test_tool_named_like_a_type_leaves_the_types_of_others_alone() -> None
     async def listing(folder: str) -> list[str]: ...
     async def text(n: int) -> str: ...
 
-    tools = [Tool(listing, name="list"), Tool(text, name="str"), Tool(listing, name="list", namespace="files")]
+    tools = [Tool(listing, name="list", namespace="disk"), Tool(text, name="str", namespace="texts")]
     async with Cloister(tools=tools) as cloister:
         session = await cloister.open_session(type_check="strict")
-        code = "from files import list as names\n(await names('x'))[0].foo"
-        for wrong in ("(await list('x'))[0].foo", "await list(5)", "await str('x')", code, "secret(5)"):
+        names, word = "from disk import list as names\n", "from texts import str as word\n"
+        for wrong in (
+            f"{names}(await names('x'))[0].foo",
+            f"{names}await names(5)",
+            f"{word}await word('x')",
+            "secret(5)",
+        ):
             result = await session.validate(wrong)
             assert [found.code for found in result.diagnostics] == ["TYPE_ERROR"], wrong
-        right = await session.validate("(await list(await str(5)))[0].upper()\n(await list_tools())[0]['name'].upper()")
+        code = f"{names}{word}(await names(await word(5)))[0].upper()\n(await list_tools())[0]['name'].upper()"
+        right = await session.validate(code)
         assert right.diagnostics == ()
 
 

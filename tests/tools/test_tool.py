@@ -88,6 +88,13 @@ def test_bad_name_is_refused_at_once(name: str) -> None:
         tool(name="fine", namespace=name)(lambda: None)
 
 
+@pytest.mark.parametrize("name", ["print", "open", "list", "ValueError", "__name__"])
+def test_name_that_python_has_built_in_needs_a_namespace(name: str) -> None:
+    with pytest.raises(InvalidToolName, match=f"'{name}' cannot be the name of a tool: Python has it built in"):
+        tool(name=name)(lambda: None)
+    assert tool(name=name, namespace="shop")(lambda: None).full_name == f"shop.{name}"
+
+
 def test_namespace_that_is_a_module_of_python_is_refused_by_name() -> None:
     with pytest.raises(InvalidToolName, match="'time' cannot be a namespace: Python has a module of that name"):
         tool(name="now", namespace="time")(lambda: None)

@@ -137,7 +137,7 @@ class Cloister(Approving, Stored, Conversing, Recovering, Spawning, OneShot):
         event_log = self._ledger.event_log() if self._ledger is not None else None
         self._events = Events(self._clock, on_event, event_log, telemetry)
         emit, heard = self._events.emit, self._events.heard
-        self._questions = QuestionBook(self._ledger)
+        self._questions = QuestionBook(self._ledger, self._events)
         self._desk = ApprovalDesk(
             self._clock,
             self._ids,
@@ -258,22 +258,22 @@ class Cloister(Approving, Stored, Conversing, Recovering, Spawning, OneShot):
         with, as text, bytes or `InitialFile`; `mounts` are real directories among its files: see `Mount`. `durability`
         is the runtime's unless it is given. `wait_ms`: how long to wait for a session that is open in another process.
         """
-        initial = parse_files(files)
+        initial, bounds = parse_files(files), given.check_limits(limits)
         terms = Terms.parse(tools, approvals, deny, hooks, secrets, sources, include_base_tools, plugins, mounts)
         wait_ms = given.check_wait(wait_ms)
-        level = given.level_for(durability, self._ledger and self._ledger.store)
+        level, reopen = given.level_for(durability, self._ledger and self._ledger.store), None
         if self._recovery is not None:
             checked = check_session_id(session_id)
             if (waiting := await self._recovery.going(checked, terms)) is not None:
                 return waiting
             self._free_id(checked)
-            bounds = given.check_limits(limits)
-            if reopened := await self._recovery.reopen(checked, language, bounds, terms, level, wait_ms):
+            reopen = partial(self._recovery.reopen, checked, language, bounds, terms, level, wait_ms)
+            if reopened := await reopen():
                 return reopened
         options = SessionOptions(
             id=self._free_id(session_id),
             language=parse_language(language),
-            limits=given.check_limits(limits) or self._limits,
+            limits=bounds or self._limits,
             type_check=self._type_check if type_check is None else given.parse_type_check(type_check),
             title=title,
             tenant=tenant,
@@ -281,7 +281,7 @@ class Cloister(Approving, Stored, Conversing, Recovering, Spawning, OneShot):
             durability=level or self._durability,
             files=initial,
         )
-        return await self._add(options, None, terms)
+        return await self._made_or_waited_for(options.id, self._add(options, None, terms), reopen if wait_ms else None)
 
     async def restore_session(
         self,
@@ -365,7 +365,7 @@ class Cloister(Approving, Stored, Conversing, Recovering, Spawning, OneShot):
             await session.close()
         if self._ledger is not None and self._recovery is not None:
             self._recovery.forget(session_id)
-            return await self._ledger.destroy(session_id) or session is not None
+            return await self._destroy_stored(session_id) or session is not None
         return session is not None
 
     # -- inside ----------------------------------------------------------------------------------------------
@@ -471,11 +471,14 @@ class Cloister(Approving, Stored, Conversing, Recovering, Spawning, OneShot):
         )
         if origin is not None and parent is None:
             session.check_origin(origin)
-        return await self._register(session, options, grounds, kept)
+        await self._register(session, options, grounds, kept)
+        session.tell_of_itself(origin, forked=parent is not None)
+        self._untold.release(options.id)
+        return session
 
     async def _register(
         self, session: Session, options: SessionOptions, grounds: Grounds, kept: SessionRow | None
-    ) -> Session:
+    ) -> None:
         # Somebody may have taken the id while the engine started.
         self._free_id(options.id)
         self._sessions[options.id], self._grounds[options.id] = session, grounds
@@ -485,8 +488,6 @@ class Cloister(Approving, Stored, Conversing, Recovering, Spawning, OneShot):
             except BaseException:
                 del self._sessions[options.id]
                 raise
-        self._untold.release(options.id)
-        return session
 
     async def _enter(self, session: Session, kept: SessionRow | None) -> None:
         """From now on the session is in the store, and ours."""

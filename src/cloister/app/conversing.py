@@ -11,6 +11,7 @@ from cloister.core.errors import (
     NotKept,
     SessionExists,
     SessionNotFound,
+    within,
 )
 from cloister.core.file import Mount
 from cloister.core.ids import IdSource, check_session_id
@@ -25,6 +26,7 @@ from cloister.sessions.ledger import Ledger
 from cloister.sessions.session import Session
 from cloister.threads import ClientTools, Threads
 from cloister.threads.drivers import CodeDriver, NativeDriver
+from cloister.threads.rows import threads_of
 
 if TYPE_CHECKING:
     from cloister.app.cloister import Cloister
@@ -66,6 +68,15 @@ class Conversing:
         if self._ledger is not None:
             await self.threads.open()
 
+    async def _destroy_stored(self, session_id: str) -> bool:
+        """A session that is closed here, with all that is in the store of it, its threads too."""
+        assert self._ledger is not None
+        thread_ids = await threads_of(self._ledger.store, session_id)
+        destroyed = await self._ledger.destroy(session_id)
+        if destroyed and self._threads is not None:
+            await self._threads.destroyed(session_id, thread_ids)
+        return destroyed
+
     async def _close_threads(self) -> None:
         """Before anything else: what ends from now on has only been left."""
         if self._threads is not None:
@@ -82,9 +93,10 @@ class _Host:
     def check_environments(self, wanted: Sequence[TurnEnvironmentParams], *, is_new: bool) -> None:
         """Refuse what there is not here and, for a session that is yet to be made, what it would not have."""
         known = self._cloister.environments
-        for one in wanted:
-            check_known(one.environment_id, known)
-            base_of(one.environment_id, one.cwd)
+        for place, one in enumerate(wanted):
+            with within("environments", place):
+                check_known(one.environment_id, known)
+                base_of(one.environment_id, one.cwd)
         if is_new:
             check_for_new_session(wanted, known)
 

@@ -30,9 +30,10 @@ from cloister.core.errors import (
 )
 from cloister.core.language import Language, parse_language
 from cloister.core.limits import SessionLimits
+from cloister.core.strand import Strand
 from cloister.gate import ApprovalDesk
 from cloister.ports.clock import Clock
-from cloister.ports.rows import CellRow, Claim, Put, SecretRow, SessionRow
+from cloister.ports.rows import ApprovalRow, CellRow, Claim, Put, SecretRow, SessionRow
 from cloister.sessions import Session
 from cloister.sessions.abandoned import ended_row, has_ended
 from cloister.sessions.events import Events
@@ -260,6 +261,7 @@ class Recovery:
         """Sessions that are ours now: they go on, or are held."""
         claimed = list(claimed)
         names = {held.claim.row.id for held in claimed}
+        self._assign(row for held in claimed for row in held.cells)
         await self._restore_approvals(names, {row.id for held in claimed for row in held.unfinished})
         secrets = await self._secrets_of(names)
         for held in claimed:
@@ -321,6 +323,7 @@ class Recovery:
             if claims := await self._ledger.claim([session_id]):
                 cells = list(await self._ledger.store.cells(session_id, live=True))
                 held = Held(claims[0], cells, await self._ledger.store.secrets(session_id))
+                self._assign(cells)
                 await self._restore_approvals({session_id}, {row.id for row in held.unfinished})
                 self._elsewhere.discard(session_id)
                 return held
@@ -382,11 +385,26 @@ class Recovery:
                     if row.session_id in session_ids and (row.cell_id in cell_ids or state in _LASTING):
                         self._desk.restore(question_of(row))
                     if row.session_id in session_ids and row.cell_id not in cell_ids:
-                        self._desk.cancel([row.id] if state in _OPEN else [])
+                        if state in _OPEN:
+                            await self._cancel(row)
                     elif row.session_id in session_ids and state == ANSWERED:
                         self._events.keep(row.session_id)
                         take_answer(self._desk, row)
                 after = rows[-1].id
+
+    def _assign(self, cells: Iterable[CellRow]) -> None:
+        """What happens to them from now on is in the streams of their threads too."""
+        for row in cells:
+            if row.thread_id is not None and row.turn_id is not None:
+                self._events.assign(row.session_id, row.id, Strand(row.thread_id, row.turn_id, row.item_id))
+
+    async def _cancel(self, row: ApprovalRow) -> None:
+        """Nobody waits for that answer any more. Whoever was asked hears of it."""
+        cell = await self._ledger.store.cell(row.cell_id)
+        self._events.keep(row.session_id)
+        self._assign([cell] if cell is not None else [])
+        self._desk.cancel([row.id])
+        self._events.unassign(row.session_id, row.cell_id)
 
     async def _secrets_of(self, session_ids: Collection[str]) -> dict[str, list[SecretRow]]:
         """By session. Many are read at once: most sessions have none."""

@@ -87,6 +87,13 @@ class Stored:
         """What is written down of one cell, also after somebody has read its end."""
         return await self._ledger.store.cell(cell_id) if self._ledger is not None else None
 
+    async def asked_before(self, session_id: str, operation_key: str) -> CellRow | None:
+        """The cell of that session that a client has asked for by that key, if it is written down."""
+        if self._ledger is None:
+            return None
+        found = await self._ledger.store.cells(session_id, operation_key=operation_key, limit=1)
+        return found[0] if found else None
+
     async def last_event(self, session_id: str | None = None, upto: int | None = None) -> int:
         """The number of the last event that is in the log, of one session or of all, up to that one; 0 if there is
         none."""

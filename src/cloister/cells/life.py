@@ -15,6 +15,7 @@ from cloister.cells.order import Place
 from cloister.core.cell import CellInfo, CellState
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import CellBusy
+from cloister.core.operation import Operation
 from cloister.core.run import RunResult
 from cloister.core.strand import Strand
 from cloister.core.value import Json
@@ -42,6 +43,7 @@ class Life:
         "number",
         "observer",
         "on_seated",
+        "operation",
         "place",
         "result",
         "run",
@@ -81,6 +83,8 @@ class Life:
         self.number = 0
         # The conversation that started it, if one did.
         self.strand: Strand | None = None
+        # What a client asked for with it, by its own name.
+        self.operation: Operation | None = None
         # Whether the session's files have its output.
         self.saved = False
         self.place: Place | None = None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from cloister.cli.terminal import flat
-from cloister.core.event import Event
+from cloister.core.event import CALL_ENDS, Event
 from cloister.sessions.events import EventListener
 
 _SECOND_MS = 1000
@@ -33,7 +33,7 @@ def listener(write: Callable[[str], None]) -> EventListener:
     """Writes a line for each call that is over and each note."""
 
     def hear(event: Event) -> None:
-        if event.kind == "call.settled":
+        if event.kind in CALL_ENDS:
             write(call_line(event.data["record"]))
         elif event.kind == "cell.notified":
             write(flat(f"  note: {event.data['message']}"))

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from cloister.cli.paragraphs import flowing
+
 if TYPE_CHECKING:
     from cyclopts import App
 
@@ -121,7 +123,11 @@ _APPROVALS = Group(
             f"Show the questions that are open.\n\n{_READS}",
             ("approvals list", "approvals list --state all --session notes --json"),
         ),
-        "show": Command("kept.approvals:show_", f"Show one question with its arguments in full.\n\n{_READS}"),
+        "show": Command(
+            "kept.approvals:show_",
+            f"Show one question with its arguments in full.\n\n{_READS}",
+            ("approvals show ZBHS1Y",),
+        ),
         "allow": Command(
             "kept.approvals:allow",
             f"Allow the call.\n\n{_ANSWERS}",
@@ -402,9 +408,10 @@ def add_groups(app: "App", wanted: str | None) -> None:
     for name, group in GROUPS.items():
         examples = "".join(f"  cloister {example}\n" for example in group.examples)
         epilogue = f"{group.more}\n\nExamples:\n{examples}" if group.more else f"Examples:\n{examples}"
-        made = cyclopts.App(name=name, help=group.help, help_epilogue=epilogue)
+        made = cyclopts.App(name=name, help=flowing(group.help), help_epilogue=flowing(epilogue))
         for verb, command in group.commands.items() if wanted in (name, None) else ():
-            made.command(f"cloister.cli.{command.target}", name=verb, help=command.help, help_epilogue=command.epilogue)
+            about, more = flowing(command.help), flowing(command.epilogue)
+            made.command(f"cloister.cli.{command.target}", name=verb, help=about, help_epilogue=more)
         if group.default and wanted in (name, None):
             module, _, function = group.default.partition(":")
             made.default(getattr(import_module(f"cloister.cli.{module}"), function))

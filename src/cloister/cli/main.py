@@ -3,12 +3,13 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cloister.cli.ending import Ending
 from cloister.cli.exits import FAILED, HELP, INTERRUPTED, USAGE
 from cloister.cli.failures import UsageError, complain, debugging, explain, set_up_logging
 from cloister.cli.interrupt import Interrupted
+from cloister.cli.paragraphs import flowing
 from cloister.cli.source import STANDARD_INPUT
 from cloister.cli.terminal import forgiving_streams, silence
 
@@ -119,7 +120,16 @@ A short tour: calls at once, an error caught before any effect, a program that s
 that waits for a person, cells that go on while nobody looks, and a model at a server that is killed meanwhile.
 
 Needs no key and no network, and leaves nothing behind."""
+_DEMO_EPILOGUE = """\
+Examples:
+  cloister demo
+
+Exit codes: 0 every act went as it should, 1 one did not."""
 _DOCTOR_EPILOGUE = """\
+Examples:
+  cloister doctor
+  cloister doctor --store sqlite:///var/lib/agent/cloister.db --json
+
 Exit codes: 0 programs can run in every language, 1 they cannot."""
 _REPLAY = """\
 Go over a finished cell again, held against its journal, and show where it first does something else.
@@ -216,7 +226,9 @@ _COMPLETION_EPILOGUE = """\
 Examples:
   cloister completion bash > ~/.local/share/bash-completion/completions/cloister
   cloister completion zsh > ~/.zfunc/_cloister
-  cloister completion fish > ~/.config/fish/completions/cloister.fish"""
+  cloister completion fish > ~/.config/fish/completions/cloister.fish
+
+Exit codes: 0 it is printed, 2 there is no such shell."""
 
 _KEYS = "Look after the keys that snapshots and stored secrets are made with."
 _KEYS_EPILOGUE = """\
@@ -367,55 +379,46 @@ def _app(wanted: str | None) -> "App":
     app = cyclopts.App(
         name="cloister",
         help=_HELP,
-        help_epilogue=_EPILOGUE,
+        help_epilogue=flowing(_EPILOGUE),
         help_format="plaintext",
         version=f"cloister {__version__}",
         suppress_keyboard_interrupt=False,
     )
     # By name, not by object: a command's module is imported when that command is given.
-    app.command(
-        "cloister.cli.run:run",
-        name="run",
-        help=_RUN,
-        usage="Usage: cloister run [OPTIONS] FILE | -e CODE",
-        help_epilogue=_RUN_EPILOGUE,
-    )
-    app.command("cloister.cli.repl.loop:repl", name="repl", help=_REPL, help_epilogue=_REPL_EPILOGUE)
-    app.command("cloister.cli.serve:serve", name="serve", help=_SERVE, help_epilogue=_SERVE_EPILOGUE)
-    app.command("cloister.cli.remote.chat:chat", name="chat", help=_CHAT, help_epilogue=_CHAT_EPILOGUE)
-    app.command(
-        "cloister.cli.validate:validate",
-        name="validate",
-        help=_VALIDATE,
-        usage="Usage: cloister validate [OPTIONS] FILE | -e CODE",
-        help_epilogue=_VALIDATE_EPILOGUE,
-    )
-    app.command("cloister.cli.doctor:doctor", name="doctor", help=_DOCTOR, help_epilogue=_DOCTOR_EPILOGUE)
-    app.command("cloister.cli.replay:replay", name="replay", help=_REPLAY, help_epilogue=_REPLAY_EPILOGUE)
-    store = cyclopts.App(name="store", help=_STORE, help_epilogue=_STORE_EPILOGUE)
-    store.command("cloister.cli.store:check", name="check", help=_STORE_CHECK, help_epilogue=_STORE_CHECK_EPILOGUE)
-    store.command("cloister.cli.store:vacuum", name="vacuum", help=_STORE_VACUUM, help_epilogue=_STORE_VACUUM_EPILOGUE)
-    store.command(
-        "cloister.cli.store:migrate", name="migrate", help=_STORE_MIGRATE, help_epilogue=_STORE_MIGRATE_EPILOGUE
-    )
-    store.command("cloister.cli.store:prune", name="prune", help=_STORE_PRUNE, help_epilogue=_STORE_PRUNE_EPILOGUE)
-    store.command("cloister.cli.store:export", name="export", help=_STORE_EXPORT, help_epilogue=_STORE_EXPORT_EPILOGUE)
-    store.command("cloister.cli.store:import_", name="import", help=_STORE_IMPORT, help_epilogue=_STORE_IMPORT_EPILOGUE)
+    _add(app, "run:run", "run", _RUN, _RUN_EPILOGUE, usage="Usage: cloister run [OPTIONS] FILE | -e CODE")
+    _add(app, "repl.loop:repl", "repl", _REPL, _REPL_EPILOGUE)
+    _add(app, "serve:serve", "serve", _SERVE, _SERVE_EPILOGUE)
+    _add(app, "remote.chat:chat", "chat", _CHAT, _CHAT_EPILOGUE)
+    check = "Usage: cloister validate [OPTIONS] FILE | -e CODE"
+    _add(app, "validate:validate", "validate", _VALIDATE, _VALIDATE_EPILOGUE, usage=check)
+    _add(app, "doctor:doctor", "doctor", _DOCTOR, _DOCTOR_EPILOGUE)
+    _add(app, "replay:replay", "replay", _REPLAY, _REPLAY_EPILOGUE)
+    store = cyclopts.App(name="store", help=_STORE, help_epilogue=flowing(_STORE_EPILOGUE))
+    _add(store, "store:check", "check", _STORE_CHECK, _STORE_CHECK_EPILOGUE)
+    _add(store, "store:vacuum", "vacuum", _STORE_VACUUM, _STORE_VACUUM_EPILOGUE)
+    _add(store, "store:migrate", "migrate", _STORE_MIGRATE, _STORE_MIGRATE_EPILOGUE)
+    _add(store, "store:prune", "prune", _STORE_PRUNE, _STORE_PRUNE_EPILOGUE)
+    _add(store, "store:export", "export", _STORE_EXPORT, _STORE_EXPORT_EPILOGUE)
+    _add(store, "store:import_", "import", _STORE_IMPORT, _STORE_IMPORT_EPILOGUE)
     app.command(store)
-    keys = cyclopts.App(name="keys", help=_KEYS, help_epilogue=_KEYS_EPILOGUE)
-    keys.command("cloister.cli.keys:list_", name="list", help=_KEYS_LIST, help_epilogue=_KEYS_LIST_EPILOGUE)
-    keys.command("cloister.cli.keys:rotate", name="rotate", help=_KEYS_ROTATE, help_epilogue=_KEYS_ROTATE_EPILOGUE)
-    keys.command("cloister.cli.keys:reseal", name="reseal", help=_KEYS_RESEAL, help_epilogue=_KEYS_RESEAL_EPILOGUE)
-    keys.command("cloister.cli.keys:retire", name="retire", help=_KEYS_RETIRE, help_epilogue=_KEYS_RETIRE_EPILOGUE)
+    keys = cyclopts.App(name="keys", help=_KEYS, help_epilogue=flowing(_KEYS_EPILOGUE))
+    _add(keys, "keys:list_", "list", _KEYS_LIST, _KEYS_LIST_EPILOGUE)
+    _add(keys, "keys:rotate", "rotate", _KEYS_ROTATE, _KEYS_ROTATE_EPILOGUE)
+    _add(keys, "keys:reseal", "reseal", _KEYS_RESEAL, _KEYS_RESEAL_EPILOGUE)
+    _add(keys, "keys:retire", "retire", _KEYS_RETIRE, _KEYS_RETIRE_EPILOGUE)
     app.command(keys)
     add_groups(app, wanted)
-    app.command(
-        "cloister.cli.completion:completion", name="completion", help=_COMPLETION, help_epilogue=_COMPLETION_EPILOGUE
-    )
-    app.command("cloister.cli.demo.tour:demo", name="demo", help=_DEMO)
-    app.command("cloister.cli.demo.wake:demo_wake", name="demo-wake", help="Part of `demo`.", show=False)
-    app.command("cloister.cli.demo.host:demo_host", name="demo-host", help="Part of `demo`.", show=False)
+    _add(app, "completion:completion", "completion", _COMPLETION, _COMPLETION_EPILOGUE)
+    _add(app, "demo.tour:demo", "demo", _DEMO, _DEMO_EPILOGUE)
+    _add(app, "demo.wake:demo_wake", "demo-wake", "Part of `demo`.", show=False)
+    _add(app, "demo.host:demo_host", "demo-host", "Part of `demo`.", show=False)
     return app
+
+
+def _add(app: "App", target: str, name: str, about: str, epilogue: str = "", **more: Any) -> None:
+    app.command(
+        f"cloister.cli.{target}", name=name, help=flowing(about), help_epilogue=flowing(epilogue) or None, **more
+    )
 
 
 def _plain(error: Exception) -> str:

@@ -25,7 +25,7 @@ class Closed:
 
     @property
     def for_good(self) -> bool:
-        return self.reason == "session_closed"
+        return self.reason in ("session_closed", "thread_gone")
 
 
 class Track:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from cloister.core.digest import digest_json
 from cloister.core.errors import InvalidInput, InvalidToolName
-from cloister.core.language import PYTHON_MODULES
+from cloister.core.language import PYTHON_BUILTINS, PYTHON_MODULES
 from cloister.core.limits import CapabilityLimits
 
 
@@ -80,6 +80,16 @@ def check_namespace(name: object) -> str:
             f"{name!r} cannot be a namespace: Python has a module of that name", hint=f'for example "{name}_tools"'
         )
     return str(name)
+
+
+def check_plain_name(name: str) -> str:
+    """`name` if a tool can be called by it alone; raises `InvalidToolName` where a program would get something else."""
+    if name in PYTHON_BUILTINS:
+        raise InvalidToolName(
+            f"{name!r} cannot be the name of a tool: Python has it built in, and programs would get that",
+            hint=f'give it a namespace, or call it for example "{name.strip("_")}_tool"',
+        )
+    return name
 
 
 def _positional() -> dict[str, Any]:

@@ -56,6 +56,8 @@
 The invalid ones are `ValueError`s too, so that a caller who only knows Python catches them.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import ClassVar
 
 
@@ -72,6 +74,8 @@ class CloisterError(Exception):
 
 class InvalidInput(CloisterError, ValueError):
     code = "INVALID_INPUT"
+    # Where in what was asked, from the outside in, as far as whoever refused it has said so: see `within`.
+    at: tuple[str | int, ...] = ()
 
 
 class InvalidSessionId(InvalidInput):
@@ -305,3 +309,13 @@ class ConfinementUnavailable(CloisterError):
 
 class EngineUnavailable(CloisterError):
     code = "ENGINE_UNAVAILABLE"
+
+
+@contextmanager
+def within(*place: str | int) -> Generator[None, None, None]:
+    """What is refused in here is refused for that part of what was asked."""
+    try:
+        yield
+    except InvalidInput as error:
+        error.at = (*place, *error.at)
+        raise

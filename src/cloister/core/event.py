@@ -5,15 +5,30 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias
 
+from cloister.core.call import CallStatus
 from cloister.core.errors import InvalidInput
+
+# How a call may end: each has its one `record`.
+CALL_ENDS = ("call.settled", "call.denied", "call.unknown")
+
+
+def call_end(status: CallStatus) -> str:
+    """The event that a call ends with: it was not allowed, or nobody knows what became of it, or it was settled."""
+    match status:
+        case CallStatus.DENIED:
+            return "call.denied"
+        case CallStatus.UNKNOWN:
+            return "call.unknown"
+        case _:
+            return "call.settled"
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     seq: int
     # `cell.started|yielded|notified|hibernated|woken|completed|terminated|reaped|recovered`,
-    # `call.requested|progressed|settled`, `approval.required|decided|expired|cancelled`,
-    # `catalog.changed`, `source.failed`, `plugin.disabled`,
+    # `call.requested|progressed|settled|denied|unknown`, `approval.required|decided|expired|cancelled`,
+    # `session.opened|restored|forked|closed`, `catalog.changed`, `source.failed`, `plugin.disabled`,
     # `events.missed` for a reader that was too slow
     kind: str
     session_id: str

@@ -16,6 +16,18 @@ PYTHON_MODULES: frozenset[str] = frozenset(
     "json math os pathlib random re sys time tomllib typing unicodedata".split()
 )
 
+# What Python programs have without an import, and a tool of such a name cannot take the place of.
+PYTHON_BUILTINS: frozenset[str] = frozenset(
+    "ArithmeticError AssertionError AttributeError BaseException Ellipsis Exception FileExistsError FileNotFoundError "
+    "ImportError IndexError IsADirectoryError KeyError KeyboardInterrupt LookupError MemoryError ModuleNotFoundError "
+    "NameError NotADirectoryError NotImplemented NotImplementedError OSError OverflowError PermissionError "
+    "RecursionError RuntimeError StopIteration SyntaxError SystemExit TimeoutError TypeError UnboundLocalError "
+    "UnicodeDecodeError UnicodeEncodeError ValueError ZeroDivisionError __debug__ __doc__ __loader__ __name__ "
+    "__package__ __spec__ abs all any bin bool bytes chr complex dict divmod enumerate eval exec filter float format "
+    "frozenset getattr hasattr hash hex id int isinstance iter len list locals map max min next object oct open ord "
+    "pow print property range repr reversed round set setattr slice sorted str sum tuple type zip".split()
+)
+
 # Spellings that we read but never write.
 _ALIASES = {"type_script": Language.TYPESCRIPT}
 

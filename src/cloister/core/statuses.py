@@ -72,5 +72,6 @@ HTTP_STATUS: Mapping[str, int] = {
     "UNSUPPORTED_MEDIA_TYPE": 415,
     "HOST_REFUSED": 421,
     "RATE_LIMITED": 429,
+    "HEADERS_TOO_LARGE": 431,
     "SHUTTING_DOWN": 503,
 }

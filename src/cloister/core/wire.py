@@ -92,6 +92,7 @@ def _hints(kind: type[Any]) -> Mapping[str, Any]:
     return {name: hint if _has_fields(hint) else None for name, hint in get_type_hints(kind).items()}
 
 
+@cache
 def _has_fields(hint: Any) -> bool:
     return (isinstance(hint, type) and is_dataclass(hint)) or any(map(_has_fields, get_args(hint)))
 
@@ -102,10 +103,12 @@ def _refuse_unknown(hint: Any, data: Any, where: str, *, extra: bool = False) ->
     if isinstance(hint, type) and is_dataclass(hint) and isinstance(data, Mapping):
         hints = _hints(hint)
         given = cast("Mapping[str, Any]", data)
-        known = hints.keys() if extra else hints.keys() - {_EXTRA}
-        unknown = sorted(given.keys() - known)
+        unknown = given.keys() - hints.keys()
+        if not extra and _EXTRA in hints and _EXTRA in given:
+            unknown.add(_EXTRA)
         if unknown:
-            names = ", ".join(repr(name) for name in unknown)
+            known = hints.keys() if extra else hints.keys() - {_EXTRA}
+            names = ", ".join(repr(name) for name in sorted(unknown))
             raise InvalidInput(f"{where} has no field {names}; it has {', '.join(sorted(known))}")
         for name, item in given.items():
             if hints[name] is not None:
@@ -141,8 +144,16 @@ def _set_apart(hint: Any, data: Any) -> Any:
         given = cast("Mapping[str, Any]", data)
         if _EXTRA not in hints:
             return {name: _set_apart(hints.get(name), part) for name, part in given.items()}
-        known = {name: _set_apart(hints[name], part) for name, part in given.items() if name in hints.keys() - {_EXTRA}}
-        return {**known, _EXTRA: {name: part for name, part in given.items() if name not in known}}
+        own: dict[str, Any] = {}
+        extra: dict[str, Any] = {}
+        for name, part in given.items():
+            if name == _EXTRA or name not in hints:
+                extra[name] = part
+            else:
+                # All that a store has is read with this, and most fields have nothing in them to be set apart.
+                own[name] = part if (inner := hints[name]) is None else _set_apart(inner, part)
+        own[_EXTRA] = extra
+        return own
     for inner in get_args(hint):
         if _has_fields(inner):
             if isinstance(data, list):

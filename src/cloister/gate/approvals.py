@@ -16,7 +16,7 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from cloister.core.approval import (
     Answer,
@@ -29,7 +29,7 @@ from cloister.core.approval import (
     parse_state,
 )
 from cloister.core.capability import SideEffect
-from cloister.core.errors import ApprovalNotFound, CloisterError, InvalidInput
+from cloister.core.errors import ApprovalNotFound, CloisterError, InvalidInput, within
 from cloister.core.event import Emit, Heard, always_heard
 from cloister.core.ids import IdSource
 from cloister.core.value import Json
@@ -43,6 +43,9 @@ from cloister.ports.clock import Clock, moment
 from cloister.tools.rule import Facts, Rule
 
 log = logging.getLogger("cloister.gate")
+# Told of each question as it is from now on, before anybody else; and what is to be told of that, its kind and its
+# data, if anything is. Whether it is told by that: then what is on record and what was told are one.
+Record: TypeAlias = Callable[[Question, tuple[str, Mapping[str, Any]] | None], bool]
 
 
 class ApprovalDesk:
@@ -59,7 +62,7 @@ class ApprovalDesk:
         ttl_ms: int | None = None,
         emit: Emit | None = None,
         heard: Heard = always_heard,
-        record: Callable[[Question], None] | None = None,
+        record: Record | None = None,
         most_kept: int = MOST_KEPT,
     ) -> None:
         self._clock = clock
@@ -68,7 +71,6 @@ class ApprovalDesk:
         self._ttl_ms = checked_ttl(ttl_ms)
         self._emit = emit
         self._heard = heard
-        # Told of each question as it is from now on, before anybody else.
         self._record = record
         self._asked = 0
         # Pending, or allowed and not used yet.
@@ -116,8 +118,8 @@ class ApprovalDesk:
         question = Question(self._asked, approval, terms, arguments_digest, len(written), expires_ms, call_number)
         self._open[approval.id] = question
         self._news.set()
-        self._note(question)
-        self._tell("approval.required", approval)
+        if not self._note(question, "approval.required"):
+            self._tell("approval.required", approval)
         # A listener may have answered already.
         if self._inquiries is not None and question.pending:
             self._inquire(question, self._inquiries)
@@ -137,11 +139,13 @@ class ApprovalDesk:
         word = parse_decision(decision)
         check_message(message)
         if rule is not None and word is not Decision.ALLOW_ALWAYS:
-            raise InvalidInput(f"a rule goes with 'allow_always', not with '{word}'")
+            with within("rule"):
+                raise InvalidInput(f"a rule goes with 'allow_always', not with '{word}'")
         question = self._find(approval_id)
         if not question.pending:
             raise too_late(question.approval)
-        compiled = Rule.compile(rule, what="the rule of the decision") if rule is not None else None
+        with within("rule"):
+            compiled = Rule.compile(rule, what="the rule of the decision") if rule is not None else None
         if word is Decision.ALLOW_ALWAYS:
             self._grant(question, compiled)
         decided = replace(
@@ -296,9 +300,12 @@ class ApprovalDesk:
         """The question of another process about that call."""
         return self._restored.get((cell_id, call_number))
 
-    def _note(self, question: Question) -> None:
-        if self._record is not None:
-            self._record(question)
+    def _note(self, question: Question, kind: str | None = None) -> bool:
+        """Whether that was told as well."""
+        if self._record is None:
+            return False
+        approval = question.approval
+        return self._record(question, (kind, _data(approval)) if kind and self._heard(approval.session_id) else None)
 
     # -- finding -------------------------------------------------------------------------------------------------
 
@@ -330,10 +337,11 @@ class ApprovalDesk:
         question.approval = approval
         if approval.state is not ApprovalState.ALLOWED:
             self._shut(question)
-        self._note(question)
+        told = self._note(question, kind)
         question.stop_answering()
         question.wake()
-        self._tell(kind, approval)
+        if not told:
+            self._tell(kind, approval)
 
     def _cancel(self, question: Question) -> None:
         self._move(question, replace(question.approval, state=ApprovalState.CANCELLED), "approval.cancelled")
@@ -369,9 +377,12 @@ class ApprovalDesk:
         if self._emit is None or not self._heard(approval.session_id):
             return
         try:
-            # The arguments are JSON already, and may be large.
-            data = {**to_json(replace(approval, arguments=None)), "arguments": approval.arguments}
-            self._emit(kind, approval.session_id, data)
+            self._emit(kind, approval.session_id, _data(approval))
         # Containment: what happened has happened, whether or not those who hear of it can cope.
         except Exception as error:
             log.error("a listener failed on %s of %s", kind, approval.id, exc_info=error)
+
+
+def _data(approval: Approval) -> Mapping[str, Any]:
+    # The arguments are JSON already, and may be large.
+    return {**to_json(replace(approval, arguments=None)), "arguments": approval.arguments}

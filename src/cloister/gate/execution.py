@@ -13,11 +13,11 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cloister.core.call import CallStatus
+from cloister.core.call import CallStatus, ExternalCallRecord
 from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.digest import canonical_json, digest_bytes
-from cloister.core.event import Emit, Heard, always_heard
+from cloister.core.event import Emit, Heard, always_heard, call_end
 from cloister.core.ids import IdSource
 from cloister.core.value import Json
 from cloister.core.wire import to_json
@@ -223,15 +223,13 @@ class Execution:
                 withheld = clean(refusal.error, self._handles.redactor())
                 record = replace(record, status=refusal.status, error=withheld)
                 settlement, on_record = Raised(number, withheld), False
-        if self.heard:
-            self.tell("call.settled", passage, {"record": to_json(record)})
+        self.tell_end(passage, record)
         return Outcome(settlement, record, on_record)
 
     def refused(self, passage: Passage, refusal: Refusal) -> Outcome:
         error = clean(refusal.error, self._handles.redactor())
         record = passage.record(refusal.status, error=error)
-        if self.heard:
-            self.tell("call.settled", passage, {"record": to_json(record)})
+        self.tell_end(passage, record)
         if error.hint is None and error.code == Code.INVALID_ARGUMENTS and passage.tool is not None:
             # How the call is written differs from language to language; what is on record does not.
             error = replace(error, hint=signature_in(self._scope.language, passage.tool.capability))
@@ -293,6 +291,10 @@ class Execution:
     @property
     def heard(self) -> bool:
         return self._emit is not None and self._is_heard(self._scope.session_id)
+
+    def tell_end(self, passage: Passage, record: ExternalCallRecord) -> None:
+        if self.heard:
+            self.tell(call_end(record.status), passage, {"record": to_json(record)})
 
     def tell(self, kind: str, passage: Passage, data: Mapping[str, Any]) -> None:
         if self._emit is not None and self.heard:

@@ -26,7 +26,6 @@ from cloister.core.diagnostic import ErrorObject
 from cloister.core.digest import digest_json
 from cloister.core.errors import ApprovalNotFound
 from cloister.core.value import Json, ValueRefused, sized
-from cloister.core.wire import to_json
 from cloister.gate.approvals import ApprovalDesk
 from cloister.gate.discovery import Discovery
 from cloister.gate.execution import Execution, Wiring
@@ -148,7 +147,7 @@ class Gate:
             await self._binder.rebind(passage, tool, passage.arguments, passage.size)
             return await self._execution.carry_out(passage, tool)
         if outcome.record is not None:
-            self._execution.tell("call.settled", passage, {"record": to_json(outcome.record)})
+            self._execution.tell_end(passage, outcome.record)
         return outcome
 
     async def _answered(self, asked: Asked, passage: Passage) -> Passed:
@@ -219,7 +218,12 @@ class Gate:
     async def recall(self, call: Call, caller: Caller) -> Outcome | None:
         """A call that was made before its program fell asleep: how it ended, or that nobody knows. None if it is to
         be made again, under the same key."""
-        return self._ended(call, caller, await self._journal.look_up(call_key(caller.cell_id, call.number)))
+        outcome = self._ended(call, caller, await self._journal.look_up(call_key(caller.cell_id, call.number)))
+        record = outcome.record if outcome is not None else None
+        if record is not None and record.status is CallStatus.UNKNOWN:
+            # Of one whose end is known it was told when that was written down.
+            self._execution.tell_end(Passage(call, record.id, caller), record)
+        return outcome
 
     async def _known(self, passage: Passage) -> Outcome | None:
         """The same for a call of a cell that goes on from a snapshot: it may have come this far before."""
@@ -228,7 +232,7 @@ class Gate:
             return None
         outcome = self._ended(passage.call, passage.caller, entry)
         if outcome is not None and outcome.record is not None:
-            self._execution.tell("call.settled", passage, {"record": to_json(outcome.record)})
+            self._execution.tell_end(passage, outcome.record)
         return outcome
 
     def _ended(self, call: Call, caller: Caller, entry: Entry | None) -> Outcome | None:
@@ -244,7 +248,8 @@ class Gate:
             f"`{call.name}` was under way when its cell fell asleep; nobody knows whether it happened",
             "find out before you repeat it",
         )
-        passage = Passage(call, self._ids.new("cal_"), caller, tool=tool)
+        call_id = entry.intent.call_id if entry is not None else self._ids.new("cal_")
+        passage = Passage(call, call_id, caller, tool=tool)
         passage.request_digest = entry.intent.request_digest if entry is not None else _written(call)
         return Outcome(Raised(call.number, error), passage.record(CallStatus.UNKNOWN, error=error))
 

@@ -39,7 +39,7 @@ class Progress:
         match event.kind:
             case "cell.notified":
                 return str(event.data["message"])[:_LONGEST]
-            case "call.settled":
+            case "call.settled" | "call.denied" | "call.unknown":
                 record = event.data["record"]
                 return f"{record['name']}: {record['status']}"
             case _:

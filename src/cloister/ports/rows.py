@@ -46,6 +46,8 @@ class CellRow:
     thread_id: str | None = None
     turn_id: str | None = None
     item_id: str | None = None
+    # The client's own name for what it asked for, one of its kind in the session.
+    operation_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

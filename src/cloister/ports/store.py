@@ -72,7 +72,13 @@ class Store(ThreadReads, Protocol):
 
     async def cell(self, cell_id: str) -> CellRow | None: ...
     async def cells(
-        self, session_id: str | None = None, *, live: bool | None = None, after: str | None = None, limit: int = 10_000
+        self,
+        session_id: str | None = None,
+        *,
+        live: bool | None = None,
+        operation_key: str | None = None,
+        after: str | None = None,
+        limit: int = 10_000,
     ) -> Sequence[CellRow]:
         """In the order of their ids, which is that of their beginning."""
         ...

@@ -13,7 +13,7 @@ from cloister.server.door import Door
 from cloister.server.logs import current_request
 from cloister.server.mounting import Mounts
 from cloister.server.pages import page_routes
-from cloister.server.problems import Problem, of_error, of_validation
+from cloister.server.problems import Problem, broken, of_error, of_validation
 from cloister.server.routes import ROUTERS
 from cloister.server.service import Service
 
@@ -34,6 +34,7 @@ def make_application(service: Service, mounts: Mounts | None = None) -> Door:
     app.add_exception_handler(CloisterError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _broken)
     return Door(app, service, mounts or Mounts())
 
 
@@ -54,6 +55,12 @@ async def _refused(_: Request, error: Exception) -> Response:
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     return _told(of_validation(error))
+
+
+async def _broken(_: Request, error: Exception) -> Response:
+    """What it was is for the log alone: the door writes it down, where this comes to next."""
+    del error
+    return _told(broken())
 
 
 async def _http(request: Request, error: Exception) -> Response:

@@ -25,6 +25,8 @@ class Body(BaseModel):
 class Nothing(Body):
     """An empty object."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{}]})
+
 
 class Limits(Body):
     """Each may only narrow what there is."""
@@ -64,10 +66,15 @@ class CreateSession(Body):
 
 
 class ChangeSession(Body):
+    """What is not said stays."""
+
     model_config = ConfigDict(json_schema_extra={"examples": [{"title": "Notes of May", "labels": {"team": "b"}}]})
 
-    title: LabelText | None = None
-    labels: Labels | None = None
+    title: LabelText = ""
+    labels: Labels = Field(default_factory=dict)
+
+    def said(self) -> dict[str, Any]:
+        return {name: value for name, value in self if name in self.model_fields_set}
 
 
 class Run(Body):
@@ -206,4 +213,8 @@ class DecideOne(Decide):
 
 
 class DecideMany(Body):
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"decisions": [{"id": "apr_01M7R1G5Y5EAR2RF91RSZBHS1Y", "decision": "allow"}]}]}
+    )
+
     decisions: Annotated[list[DecideOne], Field(min_length=1, max_length=1000)]

@@ -10,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from cloister.server.answers import ProblemAnswer
 from cloister.server.door import scope_of
+from cloister.server.examples import EXAMPLES, TEXTS
 from cloister.server.tokens import Scope
 
 _PARAMETER = re.compile(r"\{([a-z_]+)\}")
@@ -37,8 +38,10 @@ def describe(app: FastAPI) -> Json:
     # FastAPI's own form of refusals, which is not ours.
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    for schema in schemas.values():
+    for name, schema in schemas.items():
         _open_up(cast("Json", schema))
+        if name in EXAMPLES:
+            schema["examples"] = [EXAMPLES[name]]
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, methods in cast("Json", document["paths"]).items():
         for operation in cast("Json", methods).values():
@@ -54,6 +57,14 @@ _GIVES: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("/v1/threads/{thread_id}/turns", "201"): {
         "thread_id": "$response.body#/thread/id",
         "turn_id": "$response.body#/turn/id",
+    },
+    ("/v1/sessions/{session_id}/cells", "200"): {
+        "session_id": "$request.path.session_id",
+        "cell_id": "$response.body#/cell_id",
+    },
+    ("/v1/sessions/{session_id}/attachments", "201"): {
+        "session_id": "$request.path.session_id",
+        "attachment_id": "$response.body#/id",
     },
 }
 
@@ -90,6 +101,11 @@ def _complete(path: str, operation: Json) -> None:
         operation["description"] = f"{about}\n\nTakes a token with the scope {which}.".strip()
     for response in cast("Json", operation["responses"]).values():
         said = cast("Json", response)
+        content = cast("Json", said.get("content", {}))
+        for media_type in content.keys() & TEXTS.keys():
+            # FastAPI says of every route that it answers JSON.
+            content.pop("application/json", None)
+            content[media_type]["example"] = TEXTS[media_type]
         said.setdefault("headers", {})["X-Request-Id"] = {
             "schema": {"type": "string"},
             "description": "What the logs of the server call this request.",

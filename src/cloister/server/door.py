@@ -15,7 +15,7 @@ from cloister.core.errors import CloisterError
 from cloister.ports.telemetry import Serving
 from cloister.server.logs import access, current_request, log
 from cloister.server.mounting import Mounts
-from cloister.server.problems import MEDIA_TYPE, Problem, of_error
+from cloister.server.problems import MEDIA_TYPE, Problem, broken, of_error
 from cloister.server.rates import Rates
 from cloister.server.service import Service
 from cloister.server.tokens import Scope as TokenScope
@@ -36,7 +36,10 @@ _UPLOADS = re.compile(
     r"/v1/sessions/[^/]+/(?:files/|attachments\Z)|/v1/sessions(?:/restore)?\Z|/v1/sessions/[^/]+/restore\Z"
 )
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}\Z")
-_SECURE = [
+MAX_HEADS_BYTES = 64 << 10
+# What comes behind such a request is not read as another one.
+_CLOSE = {"connection": "close"}
+SECURE = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
     (b"referrer-policy", b"no-referrer"),
@@ -145,7 +148,7 @@ class Door:
             raise Problem(
                 "UPLOAD_TIMEOUT",
                 f"the body has not come whole within {limits.body_timeout_ms} ms",
-                headers={"connection": "close"},
+                headers=_CLOSE,
             ) from None
         whole = b"".join(parts) if len(parts) != 1 else parts[0]
         if whole:
@@ -169,6 +172,10 @@ class Door:
     @property
     def service(self) -> Service:
         return self._service
+
+
+def new_request_id() -> str:
+    return f"req_{os.urandom(10).hex()}"
 
 
 class Gone(Exception):
@@ -198,18 +205,18 @@ class _Passing:
     async def serve(self, receive: Receive) -> None:
         scope, door = self._scope, self._door
         heads: dict[bytes, bytes] = {}
-        twice = False
+        twice, size = False, len(scope.get("raw_path", b"")) + len(scope["query_string"])
         for name, value in scope["headers"]:
             twice = twice or (name in heads and name in _ONCE)
             heads[name] = value
+            size += len(name) + len(value)
         asked = heads.get(b"x-request-id", b"")
-        self._id = asked.decode() if _REQUEST_ID.match(asked) else f"req_{os.urandom(10).hex()}"
+        self._id = asked.decode() if _REQUEST_ID.match(asked) else new_request_id()
         current_request.set(self._id)
         service = door.service
         service.enter()
         try:
-            if twice:
-                raise Problem("MALFORMED", "a header is there twice that can be there once only")
+            _check_heads(heads, size, twice=twice)
             path: str = scope["path"]
             self._token = door.admit(path, heads)
             if scope["method"] in ("POST", "PUT", "PATCH", "DELETE"):
@@ -226,7 +233,7 @@ class _Passing:
         # Containment: one request must not be the end of others; what broke is for the log alone.
         except Exception:  # noqa: BLE001
             log.exception("a request failed")
-            await self._refuse(Problem("INTERNAL", "this is a defect of Cloister; the log of the server says more"))
+            await self._refuse(broken())
         finally:
             service.leave()
             self._account()
@@ -235,7 +242,7 @@ class _Passing:
         if message["type"] == "http.response.start":
             self._sent = True
             self._status = message["status"]
-            message["headers"] = [*message.get("headers", ()), (b"x-request-id", self._id.encode()), *_SECURE]
+            message["headers"] = [*message.get("headers", ()), (b"x-request-id", self._id.encode()), *SECURE]
         await self._send(message)
 
     async def _refuse(self, problem: Problem) -> None:
@@ -268,6 +275,18 @@ _ONCE = frozenset(
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 
 
+def _check_heads(heads: dict[bytes, bytes], size: int, *, twice: bool) -> None:
+    if size > MAX_HEADS_BYTES:
+        raise Problem(
+            "HEADERS_TOO_LARGE", f"an address and its headers have at most {MAX_HEADS_BYTES} bytes", headers=_CLOSE
+        )
+    if twice:
+        raise Problem("MALFORMED", "a header is there twice that can be there once only", headers=_CLOSE)
+    if b"content-length" in heads and b"transfer-encoding" in heads:
+        # Whoever is in front of us may go by the other one, and take the rest for a request of somebody else.
+        raise Problem("MALFORMED", "a body has a Content-Length or is chunked, not both", headers=_CLOSE)
+
+
 def scope_of(path: str) -> TokenScope:
     """What a token needs for a path. `runtime/info` and the pages about the API need none."""
     if path == "/metrics":
@@ -286,4 +305,4 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 def _too_large(most: int) -> Problem:
     # The rest of it is not read, so the connection cannot be used for another.
-    return Problem("BODY_TOO_LARGE", f"a body here has at most {most} bytes", headers={"connection": "close"})
+    return Problem("BODY_TOO_LARGE", f"a body here has at most {most} bytes", headers=_CLOSE)

@@ -32,7 +32,7 @@ class JsonLines(logging.Formatter):
             "at": format_time(datetime.fromtimestamp(record.created, UTC)),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _message(record),
         }
         if (request_id := current_request.get()) is not None:
             said["request_id"] = request_id
@@ -48,16 +48,25 @@ class JsonLines(logging.Formatter):
         return json.dumps(said, default=str)
 
 
+def _message(record: logging.LogRecord) -> str:
+    """Ours say what they are meant to. Those of others may have values of a program behind their first line, as those
+    of asyncio have."""
+    said = record.getMessage()
+    return said if record.name.startswith("cloister") else said.partition("\n")[0]
+
+
 def set_up_json_logs(level: int = logging.INFO, ids: Callable[[], Mapping[str, str]] | None = None) -> None:
     """Everything that this process logs goes to the standard error as lines of JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines(ids))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.captureWarnings(True)
     for name in ("cloister", "uvicorn", "uvicorn.error", "mcp", "opentelemetry"):
         logger = logging.getLogger(name)
         logger.handlers.clear()
-        if name in ("cloister", "uvicorn", "mcp", "opentelemetry"):
-            logger.addHandler(handler)
-            logger.propagate = False
+        logger.propagate = True
     logging.getLogger("cloister").setLevel(level)
     # What it says of each start and stop is said by us.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

@@ -66,6 +66,7 @@ async def mcp_mounts(service: Service, mounts: Mounts) -> AsyncGenerator[None, N
                     )
                 )
                 mounts.add(tenant, may_approve, mount)
+        service.transports.append("mcp")
         yield
 
 

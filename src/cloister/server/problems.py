@@ -8,7 +8,7 @@ from typing import Any
 from fastapi.exceptions import RequestValidationError
 from starlette.responses import Response
 
-from cloister.core.errors import CloisterError
+from cloister.core.errors import CloisterError, InvalidInput
 from cloister.core.statuses import HTTP_STATUS
 from cloister.server.fitting import KIND
 
@@ -60,8 +60,15 @@ class Problem(Exception):
         return Response(self.body(request_id), self.status, self.headers, MEDIA_TYPE)
 
 
+def broken() -> Problem:
+    return Problem("INTERNAL", "this is a defect of Cloister; the log of the server says more")
+
+
 def of_error(error: CloisterError) -> Problem:
-    return Problem(error.code, error.message, hint=error.hint)
+    # What it is about may be known where it was refused, as a path into what was asked: into the body.
+    path = error.at if isinstance(error, InvalidInput) else ()
+    pointer = "".join(f"/{_escaped(str(part))}" for part in path) or None
+    return Problem(error.code, error.message, hint=error.hint, pointer=pointer)
 
 
 def of_validation(error: RequestValidationError) -> Problem:

@@ -1,7 +1,7 @@
-"""Requests that may be sent twice and are done once: the second gets what the first got.
+"""Requests that may be sent twice at once, or soon after one another, and are done once: all get what the first got.
 
-Kept in memory, for a day, for so many keys: after the server has been started again a key is new. What a repeated
-request finds then is what it would have found without a key.
+In memory, for a day, for so many keys. What is older, or of another process, is found by the cell that it has begun:
+that is where its key is written down.
 """
 
 import asyncio
@@ -9,9 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
 
-from cloister.core.digest import digest_json
 from cloister.server.problems import Problem
 
 _MOST_KEYS = 10_000
@@ -31,21 +29,16 @@ class Repeats:
     def __init__(self) -> None:
         self._done: OrderedDict[tuple[str, ...], _Done] = OrderedDict()
 
-    async def once(self, key: tuple[str, ...], body: Any, work: Callable[[], Awaitable[bytes]]) -> tuple[bytes, bool]:
-        """What `work` gives, or what it gave for this key before, and whether it was before. Another body under the
-        same key is refused."""
-        digest = digest_json(body)
+    async def once(self, key: tuple[str, ...], digest: str, work: Callable[[], Awaitable[bytes]]) -> tuple[bytes, bool]:
+        """What `work` gives, or what it gave for this key before, and whether it was before. Another request under the
+        same key, by its digest, is refused."""
         while True:
             self._forget_old()
             found = self._done.get(key)
             if found is None:
                 return await self._first(key, digest, work), False
             if found.digest != digest:
-                raise Problem(
-                    "IDEMPOTENCY_CONFLICT",
-                    "this Idempotency-Key was used with another body",
-                    hint="a new request needs a new key",
-                )
+                raise used_otherwise()
             # Shielded: who waits here may go, and the others must not lose it.
             answer = await asyncio.shield(found.answer)
             if answer is not None:
@@ -75,3 +68,11 @@ class Repeats:
             if not oldest.answer.done() or not (too_many or now - oldest.began > _DAY_SECONDS):
                 return
             del self._done[key]
+
+
+def used_otherwise() -> Problem:
+    return Problem(
+        "IDEMPOTENCY_CONFLICT",
+        "this Idempotency-Key was used with another body",
+        hint="a new request needs a new key",
+    )

@@ -15,9 +15,11 @@ import uvicorn
 
 from cloister.core.errors import InvalidInput
 from cloister.server.application import make_application
+from cloister.server.door import MAX_HEADS_BYTES
 from cloister.server.exposure import Exposure
 from cloister.server.mounting import Mounts, mcp_mounts
 from cloister.server.service import Service
+from cloister.server.wire import Wire
 
 log = logging.getLogger("cloister.server")
 _BACKLOG = 2048
@@ -40,11 +42,8 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
-async def serve(
-    service: Service, on_ready: Callable[[Ready], object], stop: asyncio.Event, *, quiet: bool = True
-) -> None:
+async def serve(service: Service, on_ready: Callable[[Ready], object], stop: asyncio.Event) -> None:
     """Until `stop` is set. The service's runtime is entered here, and left when this returns."""
-    del quiet
     service.exposure.check(configured=service.tokens.configured)
     listener = bind(service.exposure)
     mounts = Mounts()
@@ -65,7 +64,9 @@ async def serve(
                 proxy_headers=False,
                 timeout_keep_alive=_KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=_LAST_WORDS_SECONDS,
-                h11_max_incomplete_event_size=64 << 10,
+                http=Wire,
+                ws="none",
+                h11_max_incomplete_event_size=MAX_HEADS_BYTES,
             )
         )
         serving = asyncio.ensure_future(server.serve(sockets=[listener]))

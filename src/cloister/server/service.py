@@ -7,11 +7,16 @@ import asyncio
 import logging
 
 from cloister.app import Cloister
+from cloister.core.cell import Interrupted, Observation
+from cloister.core.codes import Code, RunStatus
+from cloister.core.diagnostic import ErrorObject
 from cloister.core.errors import CellBusy, CellNotFound, SessionNotFound
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.limits import SessionLimits
+from cloister.core.run import RunResult
 from cloister.core.serving import ServerLimits
 from cloister.ports.clock import SystemClock
+from cloister.ports.rows import CellRow
 from cloister.server.exposure import Exposure
 from cloister.server.frames import Frames
 from cloister.server.metrics import Metrics
@@ -19,10 +24,14 @@ from cloister.server.repeats import Repeats
 from cloister.server.tenants import row_tenant
 from cloister.server.tokens import TokenBook
 from cloister.sessions import Session
+from cloister.sessions.past import end_of, result_of
 
 log = logging.getLogger("cloister.server")
 # A host that went on with the session lets go of it within that time, when it is stopped.
 _WAIT_MS = 2_000
+_GONE = ErrorObject(
+    Code.INTERRUPTED, "the cell was begun, and how it ended is not known", "use a new key to run it anew"
+)
 
 
 class Service:
@@ -45,6 +54,8 @@ class Service:
         self.metrics = Metrics()
         self.repeats = Repeats()
         self.frames = Frames()
+        # By which ways it is served: MCP, if its SDK is there.
+        self.transports = ["http", "sse"]
         # Where it is reached, once it is.
         self.port = self.exposure.port
         self.streams = 0
@@ -87,6 +98,27 @@ class Service:
         except (CellBusy, CellNotFound):
             # Somebody has looked at it already.
             log.debug("cell %s is looked at by somebody else", cell_id)
+
+    async def run_again(self, session: Session, row: CellRow) -> RunResult:
+        """How a run stands, or has ended, that was asked for before."""
+        while (result := result_of(row)) is None and row.id in {one.id for one in await session.cells()}:
+            result = await session.resume(row.id)
+            if result.cell_id == row.id:
+                return result
+            row = await self.cloister.stored_cell(row.id) or row
+        return result or RunResult(RunStatus.INTERRUPTED, row.id, error=_GONE)
+
+    async def seen_again(self, session: Session, row: CellRow, yield_ms: int) -> Observation:
+        """The same of a cell."""
+        while (seen := end_of(row)) is None:
+            try:
+                return await session.wait(row.id, yield_ms=yield_ms)
+            except CellNotFound:
+                found = await self.cloister.stored_cell(row.id)
+                if found is None or found.live:
+                    return Interrupted(cell_id=row.id, error=_GONE)
+                row = found
+        return seen
 
     # -- stopping --------------------------------------------------------------------------------------------
 

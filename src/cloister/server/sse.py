@@ -60,8 +60,8 @@ class Streaming(Response):
         del self.headers["content-length"]
         self._service = service
         self._feed = feed
-        # How often something was sent.
-        self._told = 0
+        # When something was sent last, on the clock of the loop.
+        self._told_at = 0.0
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         service = self._service
@@ -116,7 +116,7 @@ class Streaming(Response):
         """All that it tells, and why it has ended."""
         try:
             while frames := await feed.next(_TOGETHER):
-                self._told += 1
+                self._told_at = asyncio.get_running_loop().time()
                 await send({"type": "http.response.body", "body": b"".join(frames), "more_body": True})
         except CloisterError as error:
             log.warning("a stream of events has broken: %s", error.code)
@@ -125,14 +125,16 @@ class Streaming(Response):
         return feed.over
 
     async def _keep_alive(self, send: Send) -> None:
-        """A comment whenever nothing was told for a while. Beside the reading: a timer for each event would cost more
+        """A comment whenever nothing was told for that long. Beside the reading: a timer for each event would cost more
         than the event does."""
-        quiet, told = self._service.limits.keepalive_ms / 1000, -1
+        loop, quiet = asyncio.get_running_loop(), self._service.limits.keepalive_ms / 1000
+        self._told_at = loop.time()
         while True:
-            if told == self._told:
-                await send({"type": "http.response.body", "body": _KEEPALIVE, "more_body": True})
-            told = self._told
-            await asyncio.sleep(quiet)
+            if (rest := self._told_at + quiet - loop.time()) > 0:
+                await asyncio.sleep(rest)
+                continue
+            self._told_at = loop.time()
+            await send({"type": "http.response.body", "body": _KEEPALIVE, "more_body": True})
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -5,8 +5,11 @@ from dataclasses import replace
 
 from cloister.core.errors import InvalidInput
 from cloister.core.session import SessionMeta
+from cloister.core.wire import to_json
 from cloister.gate import Gate
 from cloister.ports.rows import SessionRow
+from cloister.sessions.envelope import Envelope
+from cloister.sessions.events import Events
 from cloister.sessions.grounds import SessionOptions
 from cloister.sessions.keeper import Keeper
 from cloister.sessions.portrait import Portrait
@@ -22,6 +25,7 @@ class Described:
     _portrait: Portrait
     _gate: Gate
     _keeper: Keeper | None
+    _events: Events
     _used_ms: int
 
     def row(self, image: str | None) -> SessionRow:
@@ -32,6 +36,19 @@ class Described:
 
     def meta(self) -> SessionMeta:
         return self._portrait.meta(self._used_ms)
+
+    def tell_of_itself(self, origin: Envelope | None = None, *, forked: bool = False) -> None:
+        """That it is here: opened, or made of `origin`, which may be its own of before."""
+        session_id = self._options.id
+        if not self._events.heard(session_id):
+            return
+        said = {"session": to_json(self.meta())}
+        if origin is None:
+            self._events.emit("session.opened", session_id, said)
+        elif forked:
+            self._events.emit("session.forked", session_id, {**said, "forked_from": origin.session_id})
+        else:
+            self._events.emit("session.restored", session_id, {**said, "restored_from": origin.session_id})
 
     @property
     def is_kept(self) -> bool:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import cast
 
-from cloister.core.errors import CloisterError, InvalidInput
+from cloister.core.errors import CloisterError, InvalidInput, within
 from cloister.core.file import Mount
 from cloister.core.turn import LOCAL, TurnEnvironmentParams
 from cloister.sessions.files import Files, normal_path
@@ -71,23 +71,28 @@ def check_known(environment_id: str, known: Collection[str]) -> None:
 
 def check_for_new_session(environments: Iterable[TurnEnvironmentParams], known: Mapping[str, Mount]) -> None:
     """Refuse what a session that is yet to be made could not have."""
-    for one in environments:
-        check_known(one.environment_id, known)
-        base = base_of(one.environment_id, one.cwd)
-        place = place_of(one.environment_id)
-        if base == place:
-            continue
-        if one.environment_id == LOCAL:
-            raise _wrong_cwd(LOCAL, "a new session has no directories yet")
-        directory = _opened(one.environment_id, known[one.environment_id])
-        try:
-            real = directory.look(base[len(place) + 1 :].split("/"))
-        except Refused as refused:
-            raise _wrong_cwd(one.environment_id, refused.message) from None
-        finally:
-            directory.close()
-        if real is None or real.kind != "directory":
-            raise _wrong_cwd(one.environment_id, "there is no such directory")
+    for number, one in enumerate(environments):
+        with within("environments", number):
+            _check_one(one, known)
+
+
+def _check_one(one: TurnEnvironmentParams, known: Mapping[str, Mount]) -> None:
+    check_known(one.environment_id, known)
+    base = base_of(one.environment_id, one.cwd)
+    place = place_of(one.environment_id)
+    if base == place:
+        return
+    if one.environment_id == LOCAL:
+        raise _wrong_cwd(LOCAL, "a new session has no directories yet")
+    directory = _opened(one.environment_id, known[one.environment_id])
+    try:
+        real = directory.look(base[len(place) + 1 :].split("/"))
+    except Refused as refused:
+        raise _wrong_cwd(one.environment_id, refused.message) from None
+    finally:
+        directory.close()
+    if real is None or real.kind != "directory":
+        raise _wrong_cwd(one.environment_id, "there is no such directory")
 
 
 class Environments:

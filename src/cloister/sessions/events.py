@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from cloister.core.errors import InvalidInput
+from cloister.core.errors import InvalidInput, StoreError
 from cloister.core.event import Event
 from cloister.core.strand import Strand
 from cloister.ports.clock import Clock, moment
-from cloister.ports.rows import Append, EventRow
+from cloister.ports.rows import Append, EventRow, Write
 from cloister.ports.telemetry import Telemetry
 
 log = logging.getLogger("cloister.sessions")
@@ -32,15 +32,18 @@ _ALL = ""
 
 class EventLog:
     """The log of a store, as events need it: `append` gives them their numbers, or None to those that it could not
-    take, in a moment or at once; `read` finds them again; `hurry` says that somebody waits for what was appended."""
+    take, in a moment or at once; `write` takes those of one session with other writes, in one, behind all that was
+    appended; `read` finds them again; `hurry` says that somebody waits for what was appended."""
 
     def __init__(
         self,
         append: Callable[[Sequence[Append], bool], Awaitable[Sequence[int | None]]],
+        write: Callable[[str, Sequence[Write]], Awaitable[Sequence[int]]],
         read: Callable[[str, int, int], Awaitable[Sequence[EventRow]]],
         hurry: Callable[[], None],
     ) -> None:
         self.append = append
+        self.write = write
         self.read = read
         self.hurry = hurry
 
@@ -67,6 +70,8 @@ class Events:
         self._kept: set[str] = set()
         # On their way into the log, in order.
         self._unwritten: list[Append] = []
+        # In the log, or nearly, and to be delivered before any that come later.
+        self._handed: list[tuple[Sequence[Append], Awaitable[Sequence[int]]]] = []
         # By session, the cells that conversations started.
         self._strands: dict[str, dict[str, Strand]] = {}
         self._writing: asyncio.Future[None] | None = None
@@ -77,6 +82,8 @@ class Events:
         self.last = 0
         # Done when those that have gathered are to be written.
         self._pause: asyncio.Future[None] | None = None
+        # Done when those that have gathered are on their way.
+        self._sent: list[asyncio.Future[None]] = []
 
     def leave(self) -> None:
         """The host goes: what it does to its sessions here from now on does not happen to them."""
@@ -106,14 +113,39 @@ class Events:
         if self._telemetry is not None:
             self._telemetry.told(kind, session_id, data, self.strand(session_id, data.get("cell_id")))
         if session_id in self._kept:
-            strand = self.strand(session_id, data.get("cell_id"))
-            within = () if strand is None else (strand.thread_id, strand.turn_id, strand.item_id)
-            self._unwritten.append(Append(session_id, kind, now_ms, data, *within))
-            if self._writing is None:
-                self._writing = asyncio.ensure_future(self._write())
+            self._unwritten.append(self._append(kind, session_id, now_ms, data))
+            self._start_writing()
             return
         self._seq += 1
         self._deliver(Event(self._seq, kind, session_id, moment(now_ms), data))
+
+    def emit_with(
+        self, kind: str, session_id: str, data: Mapping[str, Any], *writes: Write
+    ) -> Awaitable[object] | None:
+        """The same, in one with the writes that it tells of: what is on record was told, and what was told is on
+        record. What to wait for; None, and nothing happens, where events of that session are not written down."""
+        if self._log is None or self._left or session_id not in self._kept:
+            return None
+        if self._telemetry is not None:
+            self._telemetry.told(kind, session_id, data, self.strand(session_id, data.get("cell_id")))
+        # What was told of the session before comes before it.
+        told = [one for one in self._unwritten if one.session_id == session_id]
+        self._unwritten = [one for one in self._unwritten if one.session_id != session_id]
+        told.append(self._append(kind, session_id, self._clock.now_ms(), data))
+        written = self._log.write(session_id, (*told, *writes))
+        self._handed.append((told, written))
+        self._hurry()
+        self._start_writing()
+        return written
+
+    def _append(self, kind: str, session_id: str, now_ms: int, data: Mapping[str, Any]) -> Append:
+        strand = self.strand(session_id, data.get("cell_id"))
+        within = () if strand is None else (strand.thread_id, strand.turn_id, strand.item_id)
+        return Append(session_id, kind, now_ms, data, *within)
+
+    def _start_writing(self) -> None:
+        if self._writing is None:
+            self._writing = asyncio.ensure_future(self._write())
 
     def assign(self, session_id: str, cell_id: str, strand: Strand | None) -> None:
         """What happens to that cell is in the stream of a thread too, from now on."""
@@ -136,6 +168,21 @@ class Events:
             if self._log is not None:
                 self._log.hurry()
             await asyncio.wait([self._writing], timeout=_MOMENT_SECONDS)
+
+    async def sent(self) -> None:
+        """Returns when all that was told so far is on its way into the log: it comes before whatever is written next.
+        Nobody waits for the disk."""
+        if self._log is None:
+            return
+        # Those before them, which they wait for.
+        self._log.hurry()
+        if self._unwritten:
+            self._hasty = True
+            self._hurry()
+            sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._sent.append(sent)
+            await sent
+            self._log.hurry()
 
     def subscribe(self, session_id: str, *, since: int | None = None, most_unread: int = _MOST_UNREAD) -> "EventStream":
         """What happens in that session from now on; or since the event of that number, as far as it is in the log."""
@@ -185,17 +232,36 @@ class Events:
         """All that has gathered, as often as something has. What cannot be written is told to nobody."""
         assert self._log is not None
         try:
-            while self._unwritten:
-                await self._gather()
+            while self._unwritten or self._handed:
+                if not self._handed:
+                    await self._gather()
+                if self._handed:
+                    # Their numbers are below those of all that has gathered meanwhile.
+                    handed, self._handed = self._handed, []
+                    for told, written in handed:
+                        self._deliver_all(told, await _numbers(told, written))
+                    continue
                 some, self._unwritten = self._unwritten, []
                 hasty, self._hasty = self._hasty, False
-                numbers = await self._log.append(some, hasty)
-                written = [(seq, one) for seq, one in zip(numbers, some, strict=True) if seq is not None]
-                for seq, one in sorted(written, key=lambda pair: pair[0]):
-                    self.last = max(self.last, seq)
-                    self._deliver(Event(seq, one.kind, one.session_id, moment(one.at_ms), one.doc))
+                # They hear of it in the next round of the event loop, and `append` hands over in this one: whatever is
+                # handed over from then on comes behind it.
+                self._tell_sent()
+                self._deliver_all(some, await self._log.append(some, hasty))
         finally:
             self._writing = None
+            self._tell_sent()
+
+    def _tell_sent(self) -> None:
+        waiting, self._sent = self._sent, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
+
+    def _deliver_all(self, some: Sequence[Append], numbers: Sequence[int | None]) -> None:
+        written = [(seq, one) for seq, one in zip(numbers, some, strict=True) if seq is not None]
+        for seq, one in sorted(written, key=lambda pair: pair[0]):
+            self.last = max(self.last, seq)
+            self._deliver(Event(seq, one.kind, one.session_id, moment(one.at_ms), one.doc))
 
     async def _gather(self) -> None:
         """What happens within a moment goes along: a commit for each of them would be in the way of the calls'."""
@@ -323,6 +389,14 @@ class EventStream:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+async def _numbers(told: Sequence[Append], written: Awaitable[Sequence[int]]) -> Sequence[int | None]:
+    try:
+        return await written
+    except StoreError as error:
+        log.error("%d events of %s were not written down: %s", len(told), told[0].session_id, error)
+        return [None] * len(told)
 
 
 def _event(row: EventRow) -> Event:

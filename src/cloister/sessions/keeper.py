@@ -270,7 +270,7 @@ class Keeper:
         live: bool = True,
     ) -> CellRow:
         program = life.cell.program
-        about = {
+        about: dict[str, Any] = {
             "program": {
                 "code": program.code,
                 "inputs": dict(program.inputs),
@@ -281,7 +281,9 @@ class Keeper:
             "run": life.run,
             "max_output_bytes": life.max_output_bytes,
         }
-        strand = life.strand
+        strand, operation = life.strand, life.operation
+        if operation is not None:
+            about["operation_digest"] = operation.digest
         return CellRow(
             id=life.id,
             session_id=self._session_id,
@@ -295,6 +297,7 @@ class Keeper:
             thread_id=strand.thread_id if strand is not None else None,
             turn_id=strand.turn_id if strand is not None else None,
             item_id=strand.item_id if strand is not None else None,
+            operation_key=operation.key if operation is not None else None,
         )
 
     def _write(self, *writes: Write) -> Awaitable[object]:

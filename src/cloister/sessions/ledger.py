@@ -6,7 +6,7 @@ may claim its sessions, and every write of this one is refused from then on.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from weakref import WeakSet
 
 from cloister.core.durability import Durability
@@ -130,7 +130,7 @@ class Ledger:
         return True
 
     def event_log(self) -> EventLog:
-        return EventLog(self._append, self._events, self.ink.send_along)
+        return EventLog(self._append, self._write, self._events, self.ink.send_along)
 
     def tail(self, since: int) -> EventTail:
         """The events of all sessions; it ends when the ledger is closed."""
@@ -157,6 +157,10 @@ class Ledger:
             except StoreError as error:
                 log.error("%d events of %s were not written down: %s", len(places), events[places[0]].session_id, error)
         return numbers
+
+    def _write(self, session_id: str, writes: Sequence[Write]) -> Awaitable[tuple[int, ...]]:
+        self.ink.send_along()
+        return self.ink.write(session_id, *writes)
 
     async def _events(self, session_id: str, since: int, limit: int) -> Sequence[EventRow]:
         return await self.store.events(session_id=session_id, since=since, limit=limit)

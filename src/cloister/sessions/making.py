@@ -23,6 +23,7 @@ from cloister.core.call import ExternalCallRecord
 from cloister.core.cell import CellState
 from cloister.core.errors import StoreUnusable
 from cloister.core.limits import SessionLimits
+from cloister.core.operation import Operation
 from cloister.core.run import RunResult
 from cloister.core.strand import Strand
 from cloister.core.value import Json
@@ -119,6 +120,8 @@ class Making:
         if row.thread_id is not None and row.turn_id is not None:
             life.strand = Strand(row.thread_id, row.turn_id, row.item_id)
             self._setting.events.assign(self._setting.session_id, row.id, life.strand)
+        if row.operation_key is not None:
+            life.operation = Operation(row.operation_key, doc["operation_digest"])
         life.cell.enduring = not life.run
         return life
 

@@ -6,7 +6,7 @@ host writes down of a question afterwards goes over it.
 """
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from cloister.gate import ApprovalDesk
 from cloister.gate.question import Question
 from cloister.ports.clock import moment
 from cloister.ports.rows import ApprovalRow, Put
+from cloister.sessions.events import Events
 from cloister.sessions.ledger import Ledger
 
 log = logging.getLogger("cloister.sessions")
@@ -100,24 +101,28 @@ def take_answer(desk: ApprovalDesk, row: ApprovalRow) -> None:
 
 
 class QuestionBook:
-    """Writes down what becomes of questions, where there is a ledger."""
+    """Writes down what becomes of questions, where there is a ledger: with what is told of it, in one."""
 
-    def __init__(self, ledger: Ledger | None) -> None:
+    def __init__(self, ledger: Ledger | None, events: Events) -> None:
         self._ledger = ledger
+        self._events = events
         # The last write of each, for whoever must know that it is safe.
         self._writes: dict[str, Awaitable[object]] = {}
 
-    def record(self, question: Question) -> None:
+    def record(self, question: Question, told: tuple[str, Mapping[str, Any]] | None = None) -> bool:
+        """Whether that was told by it."""
         session_id, ledger = question.approval.session_id, self._ledger
         if ledger is None or ledger.fences.get(session_id) is None or ledger.leaving:
-            return
+            return False
         if question.approval.state is ApprovalState.PENDING and not ledger.keeps_calls(session_id):
             # The cell that asks is not gone on with either.
-            return
+            return False
         row = approval_row(question)
-        self._writes[row.id] = ledger.ink.write(session_id, Put(row))
+        written = self._events.emit_with(told[0], session_id, told[1], Put(row)) if told is not None else None
+        self._writes[row.id] = written or ledger.ink.write(session_id, Put(row))
         while len(self._writes) > _RECORDS:
             del self._writes[next(iter(self._writes))]
+        return written is not None
 
     async def recorded(self, approval_ids: Sequence[str]) -> None:
         """Returns when what was decided is safe."""

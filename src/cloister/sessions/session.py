@@ -16,6 +16,7 @@ from cloister.core.errors import InvalidInput, SessionClosed, SnapshotForeign, S
 from cloister.core.history import PastCell
 from cloister.core.language import Language
 from cloister.core.limits import SessionLimits
+from cloister.core.operation import Operation
 from cloister.core.run import RunResult
 from cloister.core.strand import Strand
 from cloister.gate import Gate, Handles, Scope
@@ -182,9 +183,10 @@ class Session(Described, Tooled, Furnished):
         return_snapshot: bool = False,
         validate_only: bool = False,
         on_output: Listener | None = None,
+        operation: Operation | None = None,
     ) -> RunResult:
         """Run a program to its end, or until it waits for approval. What the program does wrong is in the result,
-        never an exception."""
+        never an exception. With an `operation` it is written down that the cell was asked for by that."""
         if validate_only:
             return await self.validate(code, inputs=inputs)
         prepared = prepare(code, inputs, self._options.language, self._options.limits, limits, timeout_ms)
@@ -192,7 +194,7 @@ class Session(Described, Tooled, Furnished):
             return self._refused(prepared)
         self._check_open()
         life = self._cells.new(*prepared, on_output, detached=False, isolated=False)
-        self._used_ms = life.created_ms
+        self._used_ms, life.operation = life.created_ms, operation
         return await self._cells.run(life, self._with_snapshot if return_snapshot else None) or self._refused(ASLEEP)
 
     async def resume(self, cell_id: str | None = None, *, on_output: Listener | None = None) -> RunResult:
@@ -228,13 +230,15 @@ class Session(Described, Tooled, Furnished):
         on_begin: Callable[[str], object] | None = None,
         strand: Strand | None = None,
         cwd: str | None = None,
+        operation: Operation | None = None,
     ) -> Observation:
         """Start a cell and observe it for as long as `yield_ms`; then it goes on, and `wait` tells more.
         Cells run one at a time, in order, in the session's namespace. An `isolated` one has a namespace of its own and
         runs beside them. The first line of `code` may be a pragma that says how long to observe and how much to tell.
         The session's `wall_ms` does not bound it, but the host's `cell_wall_ms` does, or a `wall_ms` among `limits`.
         `on_begin` is told its id at once, for whoever may be cancelled before this returns; `strand` is the step of
-        a conversation that it belongs to. `cwd` is the directory of the session's files where relative paths begin."""
+        a conversation that it belongs to. `cwd` is the directory of the session's files where relative paths begin.
+        `operation` is as with `run`."""
         self._check_open()
         language = self._options.language
         terms = observing_terms(code, language, yield_ms, max_output_tokens, self._supervisor.limits)
@@ -248,7 +252,7 @@ class Session(Described, Tooled, Furnished):
         program = replace(program, cwd=check_cwd(cwd)) if cwd is not None else program
         life = self._cells.new(program, bounds, on_output, detached=True, isolated=isolated)
         self._used_ms = life.created_ms
-        (observe_ms, life.max_output_bytes), life.strand = terms, strand
+        (observe_ms, life.max_output_bytes), life.strand, life.operation = terms, strand, operation
         self._cells.admit(life)
         if on_begin is not None:
             on_begin(life.id)
@@ -378,6 +382,7 @@ class Session(Described, Tooled, Furnished):
         await self._cells.start_over(first_namespace(self._options, envelope), partial(self._take_over, envelope))
         if self._keeper is not None:
             await self._keeper.session(self.row(self._keeper.image))
+        self.tell_of_itself(envelope)
 
     def check_origin(self, envelope: Envelope) -> None:
         """Refuse an envelope that this session cannot go on with."""
@@ -398,6 +403,7 @@ class Session(Described, Tooled, Furnished):
         self._desk.forget_session(self.id)
         await self._direct.close()
         await self._cells.close()
+        self._events.emit("session.closed", self.id, {})
         if self._keeper is not None:
             # While the session is still ours.
             await self._events.flush()

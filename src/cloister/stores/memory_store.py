@@ -86,10 +86,21 @@ class MemoryStore(MemoryThreads):
         return one(self._data.cells, cell_id)
 
     async def cells(
-        self, session_id: str | None = None, *, live: bool | None = None, after: str | None = None, limit: int = 10_000
+        self,
+        session_id: str | None = None,
+        *,
+        live: bool | None = None,
+        operation_key: str | None = None,
+        after: str | None = None,
+        limit: int = 10_000,
     ) -> Sequence[CellRow]:
-        rows = self._data.cells.pages(_key(after), session_id=session_id)
-        return some((held for held in rows if live is None or held.bare.live == live), limit)
+        wanted = (
+            held
+            for held in self._data.cells.pages(_key(after), session_id=session_id)
+            if (live is None or held.bare.live == live)
+            and (operation_key is None or held.bare.operation_key == operation_key)
+        )
+        return some(wanted, limit)
 
     async def call(self, key: str) -> Entry | None:
         return one(self._data.calls, key)

@@ -82,7 +82,7 @@ class Spans:
                 self._cell_ended(data, session_id, strand)
             case "call.requested":
                 self._call_started(data, session_id, strand)
-            case "call.settled":
+            case "call.settled" | "call.denied" | "call.unknown":
                 self._call_ended(data, session_id, strand)
             case _:
                 pass

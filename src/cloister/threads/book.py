@@ -14,7 +14,7 @@ from typing import Any
 
 from cloister.core.cell import Content
 from cloister.core.diagnostic import ErrorObject
-from cloister.core.dynamic import DynamicToolCallResult, DynamicToolSpec, check_specs
+from cloister.core.dynamic import DynamicToolCallResult, DynamicToolSpec
 from cloister.core.errors import (
     CloisterError,
     InvalidInput,
@@ -24,11 +24,12 @@ from cloister.core.errors import (
     SessionClosed,
     StoreUnavailable,
     TurnNotFound,
+    within,
 )
 from cloister.core.item import Item, ItemKind, UserMessage
 from cloister.core.strand import Strand
 from cloister.core.thread import Thread, Wake, parse_patch
-from cloister.core.turn import LOCAL, Status, SteerParams, SteerReceipt, Turn, TurnParams, TurnUsage
+from cloister.core.turn import Status, SteerParams, SteerReceipt, Turn, TurnParams, TurnUsage
 from cloister.core.wire import keep_json, to_json
 from cloister.ports.clock import Clock
 from cloister.ports.rows import Write
@@ -36,9 +37,10 @@ from cloister.ports.store import Store
 from cloister.ports.telemetry import IN_TURN
 from cloister.sessions.session import Session
 from cloister.threads.background import Background
-from cloister.threads.client_tools import ClientTools, check_schemas
+from cloister.threads.client_tools import ClientTools, check_tools
 from cloister.threads.compacting import Place, compact
 from cloister.threads.driver import Choice, Driver, ModelDriver, TurnEnd
+from cloister.threads.environments import environment_of
 from cloister.threads.finishing import NAME as FINISH
 from cloister.threads.inputs import Line
 from cloister.threads.open_turn import BudgetSpent, OpenTurn
@@ -77,13 +79,13 @@ class Book:
         tools: ClientTools,
         driver_of: Callable[[Thread], Driver],
         on_idle: Callable[["Book"], None],
-        flush: Callable[[], Awaitable[None]],
+        sent: Callable[[], Awaitable[None]],
         strand_of: Callable[[str, str], Strand | None],
         background: Background,
     ) -> None:
         self._background = background
         self._strand_of = strand_of
-        self._flush = flush
+        self._sent = sent
         self.thread = thread
         self.session = session
         self.pen = pen
@@ -142,9 +144,8 @@ class Book:
     async def begin(self, params: TurnParams) -> tuple[Turn, bool]:
         """The turn, and whether its operation_key has made it before."""
         choice = self._choice(params.model, switch_provider=params.switch_provider)
-        check_specs((*self.thread.dynamic_tools, *params.dynamic_tools))
-        check_schemas(params.dynamic_tools)
-        environment_id = self._environment(params.environment_id)
+        check_tools(self.thread.dynamic_tools, params.dynamic_tools)
+        environment_id = environment_of(self.thread, params.environment_id)
         async with self._one_at_a_time:
             digest = params.digest()
             if params.operation_key is not None:
@@ -159,7 +160,8 @@ class Book:
                     return (live.turn if live is not None else turn_of(found[0])), True
             if len(self._live) >= MAX_TURNS:
                 raise QueueFull(f"thread {self.thread.id!r} has {MAX_TURNS} turns that have not ended")
-            await self._base(environment_id)
+            with within("environment_id"):
+                await self._base(environment_id)
             turn = self._new_turn(
                 params.input,
                 params.model or self.thread.model if choice is None else choice.model,
@@ -243,16 +245,6 @@ class Book:
                 )
         self._tools.offer(turn.id, specs, may_finish=turn.accepts_finish)
         await self.session.refresh(self._tools.name)
-
-    def _environment(self, environment_id: str | None) -> str:
-        known = {LOCAL, *(one.environment_id for one in self.thread.environments)}
-        wanted = LOCAL if environment_id is None else environment_id
-        if wanted not in known:
-            raise InvalidInput(
-                f"there is no environment {wanted!r} in thread {self.thread.id!r}",
-                hint=f"there is {', '.join(sorted(known))}",
-            )
-        return wanted
 
     async def _base(self, environment_id: str, *, must_exist: bool = True) -> str:
         """Where relative paths begin in it; refused by name if that is no directory."""
@@ -348,7 +340,7 @@ class Book:
             self._store,
             self._streams,
             self._line,
-            self._flush,
+            self._sent,
             self._background,
             resumed=resumed,
             # What it had begun in may be gone by its own doing.
@@ -362,7 +354,7 @@ class Book:
             left_ms = turn.budget.wall_ms - (self.pen.now() - turn.started_at).total_seconds() * 1000
             return await self._within(driver.run(opened), left_ms, turn.budget.wall_ms)
         finally:
-            opened.flush()
+            await opened.leave()
 
     async def _within(self, work: Awaitable[TurnEnd], left_ms: float, wall_ms: int) -> TurnEnd:
         """On the host's clock, which tests can move."""
@@ -430,11 +422,11 @@ class Book:
             await asyncio.wait([stop])
         while True:
             try:
-                await self._tools.turn_ended(live.turn.id)
-                if move is not Move.COMPLETE:
+                if move is not Move.COMPLETE:  # first: a program that is told that its calls are cancelled would go on
                     await stop_cells(self.session, self._store, live.turn.id, self._strand_of)
+                await self._tools.turn_ended(live.turn.id)
                 # What its cells have told comes before its end.
-                await self._flush()
+                await self._sent()
                 await self._write_end(live, end)
                 break
             except StoreUnavailable as error:

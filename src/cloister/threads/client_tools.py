@@ -13,8 +13,8 @@ from typing import Any
 
 from cloister.core.capability import Capability, SideEffect
 from cloister.core.content import text_of
-from cloister.core.dynamic import DynamicToolCallParams, DynamicToolCallResult, DynamicToolSpec
-from cloister.core.errors import InvalidInput, ToolCallNotFound
+from cloister.core.dynamic import DynamicToolCallParams, DynamicToolCallResult, DynamicToolSpec, check_specs
+from cloister.core.errors import InvalidInput, ToolCallNotFound, within
 from cloister.core.item import Item, ItemKind, ToolCall
 from cloister.core.limits import CapabilityLimits
 from cloister.core.strand import Strand
@@ -34,7 +34,8 @@ MAX_PENDING = 128
 TIMEOUT_MS = 300_000
 # The gate's own patience is longer: the client is told when its time is over, and only here.
 _GATE_MS = TIMEOUT_MS + 30_000
-_SETTLED = {"resolved": Status.COMPLETED, "timeout": Status.FAILED, "cancelled": Status.CANCELLED}
+# An item of such a call is in progress, completed or failed; the event beside it says in which way.
+_SETTLED = {"resolved": Status.COMPLETED, "timeout": Status.FAILED, "cancelled": Status.FAILED}
 
 
 @dataclass(slots=True, eq=False)
@@ -292,6 +293,13 @@ class ClientTools:
             self._watch(asked)
         else:
             asked.over.set_result(None)
+
+
+def check_tools(known: Sequence[DynamicToolSpec], added: Sequence[DynamicToolSpec]) -> None:
+    """Raises `InvalidInput` for what a turn cannot bring along beside those that its thread has."""
+    with within("dynamic_tools"):
+        check_specs((*known, *added))
+        check_schemas(added)
 
 
 def check_schemas(specs: Sequence[DynamicToolSpec]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cloister.core.errors import InvalidInput
+from cloister.core.errors import InvalidInput, within
 from cloister.core.item import ContextCompaction, Item, ItemKind
 from cloister.core.thread import Thread
 from cloister.core.turn import Status, TurnUsage
@@ -56,7 +56,8 @@ async def compact(
     through = through_item_id or _before_last(items, _KEEP_LAST if keep_last is None else keep_last)
     found = next((item for item in items if item.id == through), None)
     if found is None:
-        raise InvalidInput(f"thread {thread.id!r} has no item {through!r}")
+        with within("through_item_id"):
+            raise InvalidInput(f"thread {thread.id!r} has no item {through!r}")
     if found.turn_id in place.live and summary is None:
         raise InvalidInput(
             f"turn {found.turn_id!r} has not ended", hint="keep it: keep_last=1, or a through_item_id before it"

@@ -6,24 +6,27 @@ Everything that is written here is safe when the call returns. What was written 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from cloister.core.cell import CellState, Observation
+from cloister.core.cell import Observation
 from cloister.core.codes import RunStatus
 from cloister.core.content import text_content
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.dynamic import DynamicToolSpec
 from cloister.core.envelope import Envelope
+from cloister.core.errors import CloisterError
 from cloister.core.item import KIND_OF, CellRun, ContextCompaction, Detail, Item, Notification, ToolCall, UserMessage
 from cloister.core.run import RunResult
 from cloister.core.strand import Strand
 from cloister.core.thread import Thread
 from cloister.core.turn import Status, Turn, TurnUsage
-from cloister.core.wire import from_json, keep_json, to_json
+from cloister.core.wire import keep_json, to_json
 from cloister.ports.rows import AnswerRow, CellRow, InputRow, Put, Write
 from cloister.ports.store import Store
+from cloister.sessions.past import end_of, result_of
 from cloister.sessions.session import Session
 from cloister.threads.background import Background
 from cloister.threads.finishing import finished_by
@@ -34,7 +37,7 @@ from cloister.threads.streams import Streams
 
 # A delta waits for so long for more of it, and is never larger.
 _MOMENT_SECONDS = 0.032
-_MOST_CHARS = 16 << 10
+_MOST_BYTES = 16 << 10
 _PAGE = 5_000
 
 
@@ -56,15 +59,6 @@ class SettledAnswer:
     usage: TurnUsage
 
 
-@dataclass(frozen=True, slots=True)
-class PastEnd:
-    cell_id: str
-    state: CellState
-    result: RunResult
-    # What of its output may be told at once.
-    max_output_bytes: int | None = None
-
-
 class OpenTurn:
     """Made by the book of its thread; lives as long as `Driver.run`."""
 
@@ -78,7 +72,7 @@ class OpenTurn:
         store: Store,
         streams: Streams,
         line: Line,
-        flush_events: Callable[[], Awaitable[None]],
+        events_sent: Callable[[], Awaitable[None]],
         background: Background,
         *,
         resumed: bool,
@@ -97,7 +91,7 @@ class OpenTurn:
         self._store = store
         self._streams = streams
         self._line = line
-        self._flush_events = flush_events
+        self._events_sent = events_sent
         self._background = background
         self._items: dict[str, Item] = {}
         self._answers: list[SettledAnswer] = []
@@ -105,14 +99,18 @@ class OpenTurn:
         self._flushing: asyncio.TimerHandle | None = None
         # The event that says that an item has begun.
         self._begun: dict[str, int] = {}
+        # Items that are on their way into the log.
+        self._beginning: list[tuple[Item, Awaitable[tuple[int, ...]], Sequence[Write]]] = []
         # What was said before this turn: it does not change any more.
         self._past: list[Item] | None = None
 
     async def load(self) -> None:
         """What was written down of it before."""
-        rows = await self._store.items(self.thread.id, after=first_item_of(self.turn.id))
+        rows, self._answers = await asyncio.gather(
+            self._store.items(self.thread.id, after=first_item_of(self.turn.id)),
+            settled_answers(self._store, self.turn.id),
+        )
         self._items = {row.id: item_of(row) for row in rows if row.turn_id == self.turn.id}
-        self._answers = await settled_answers(self._store, self.turn.id)
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
@@ -139,7 +137,9 @@ class OpenTurn:
         """Of the thread, the oldest first; what was compacted too."""
         first = first_item_of(self.turn.id)
         if self._past is None:
-            self._past = [item for item in await all_items(self._store, self.thread.id) if item.id <= first]
+            items = await all_items(self._store, self.thread.id)
+            self._past = [item for item in items if item.id <= first]
+            return items
         # A compaction may have come since, from outside.
         return [*self._past, *await all_items(self._store, self.thread.id, after=first)]
 
@@ -205,12 +205,38 @@ class OpenTurn:
         """Write items down as they are now, new ones or such as have changed; all of them or none."""
         await self._keep(items)
 
+    def begin(self, item: Item) -> None:
+        """As `keep`, for a new item, without waiting for it: it is safe when what is kept or settled next is, and
+        shares its way to the disk where that comes at once."""
+        writes = self._pen.item(item)
+        self._beginning.append((item, self._pen.send(*writes), writes))
+        self._items[item.id] = item
+        self._streams.expect(item.id)
+
+    async def begun(self) -> None:
+        """Returns when all that has begun is safe."""
+        while self._beginning:
+            item, sent, writes = self._beginning[0]
+            try:
+                [self._begun[item.id]] = await self._pen.written(sent, writes)
+            except CloisterError:
+                self._streams.forget(item.id)
+                self._beginning.clear()
+                raise
+            self._beginning = [one for one in self._beginning if one[0] is not item]
+
+    async def leave(self) -> None:
+        """The driver has: what it was saying is told, and what it had begun can be found by who ends the turn."""
+        self.flush()
+        with suppress(CloisterError):
+            await self.begun()
+
     async def end(self, item: Item, status: Status = Status.COMPLETED, detail: Detail | None = None) -> Item:
         """An item that has ended, written down."""
         self.flush()
         if isinstance(item.detail, (CellRun, ToolCall)):
             # What the cell or the call has told comes before the end of what it was for.
-            await self._flush_events()
+            await self._events_sent()
         ended = replace(item, status=status, ended_at=self._pen.now(), detail=detail or item.detail)
         await self._keep((ended,))
         return ended
@@ -219,7 +245,12 @@ class OpenTurn:
         writes: list[Write] = [*more]
         for one in items:
             writes += self._pen.item(one)
-        numbers = await self._pen.write(*writes)
+        sent = self._pen.send(*writes)
+        try:
+            await self.begun()
+        finally:
+            # Also when that has failed, or was cancelled: it is on its way.
+            numbers = await self._pen.written(sent, writes)
         for one, seq in zip(items, numbers, strict=True):
             self._items[one.id] = one
             self._begun.setdefault(one.id, seq)
@@ -228,10 +259,10 @@ class OpenTurn:
 
     def delta(self, item: Item, text: str) -> None:
         """A piece of an item's text, for who listens now: gathered for a moment, and not written down. The item must
-        have been kept before."""
+        have been kept or begun before."""
         parts = self._deltas.setdefault(item.id, [])
         parts.append(text)
-        if sum(map(len, parts)) >= _MOST_CHARS:
+        if sum(map(_size, parts)) >= _MOST_BYTES:
             self.flush()
         elif self._flushing is None:
             self._flushing = asyncio.get_running_loop().call_later(_MOMENT_SECONDS, self.flush)
@@ -304,14 +335,14 @@ class OpenTurn:
         row = await self._cell_row(item)
         return row.id if row is not None and row.live else None
 
-    async def end_of(self, item: Item) -> PastEnd | None:
+    async def end_of(self, item: Item) -> Observation | None:
         """How the cell of an item ended, if somebody has read so before a crash: its model was not told."""
-        return _past_end(await self._cell_row(item))
+        return end_of(await self._cell_row(item))
 
-    async def past_cell(self, cell_id: str) -> PastEnd | None:
+    async def past_cell(self, cell_id: str) -> Observation | None:
         """How a cell of this session ended, if somebody has read so."""
         row = await self._store.cell(cell_id)
-        return _past_end(row) if row is not None and row.session_id == self.session.id else None
+        return end_of(row) if row is not None and row.session_id == self.session.id else None
 
     async def _cell_row(self, item: Item) -> CellRow | None:
         after: str | None = None
@@ -331,8 +362,8 @@ class OpenTurn:
         """The same to its very end: past every question to a person, in this process or another."""
         cell_id: str = item.detail.cell_id
         row = await self._store.cell(cell_id) if self.resumed else None
-        if row is not None and not row.live and "result" in row.doc:
-            return from_json(RunResult, row.doc["result"])
+        if row is not None and (ended := result_of(row)) is not None:
+            return ended
         known = row is not None and row.live
         result = await (self.session.resume(cell_id) if known else self.call(item, name, arguments))
         while result.status is RunStatus.WAITING_FOR_APPROVAL:
@@ -363,13 +394,6 @@ def compacted(items: Sequence[Item]) -> list[Item]:
     return [last, *(one for one in items if one.id > through and not isinstance(one.detail, ContextCompaction))]
 
 
-def _past_end(row: CellRow | None) -> PastEnd | None:
-    if row is None or row.live or "result" not in row.doc:
-        return None
-    result = from_json(RunResult, row.doc["result"])
-    return PastEnd(row.id, CellState(row.state), result, row.doc.get("max_output_bytes"))
-
-
 def _said(row: InputRow) -> Detail:
     content = tuple(row.doc["content"]) or text_content("")
     if row.doc["kind"] == "notification":
@@ -377,8 +401,17 @@ def _said(row: InputRow) -> Detail:
     return UserMessage(content, row.id, row.client_id)
 
 
+def _size(text: str) -> int:
+    """In UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
 def _pieces(text: str) -> list[str]:
-    return [text[start : start + _MOST_CHARS] for start in range(0, len(text), _MOST_CHARS)]
+    """Of so many bytes at most, and of whole characters."""
+    if _size(text) <= _MOST_BYTES:
+        return [text]
+    half = len(text) // 2
+    return [*_pieces(text[:half]), *_pieces(text[half:])]
 
 
 def _spent(message: str, what: str) -> ErrorObject:

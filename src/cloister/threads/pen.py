@@ -4,7 +4,7 @@ What is told is what is written: no event without its row, and no row that the s
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -42,14 +42,21 @@ class Pen:
     async def write(self, *writes: Write) -> tuple[int, ...]:
         """Done when all of it is safe, also for who is cancelled meanwhile: whoever ends a turn then finds what was
         begun in it. Raises `SessionClosed` when the session is not ours any more."""
+        return await self.written(self.send(*writes), writes)
+
+    def send(self, *writes: Write) -> Awaitable[tuple[int, ...]]:
+        """As `write`, and only on their way by now, before all that is sent or written later: `written` waits for
+        them."""
         if self._ledger.leaving or not self._ledger.ink.holds(self.session_id):
             raise SessionClosed(f"session {self.session_id!r} of thread {self.thread_id!r} is closed here")
-        written = self._ledger.ink.write(self.session_id, *writes)
+        return self._ledger.ink.write(self.session_id, *writes)
+
+    async def written(self, sent: Awaitable[tuple[int, ...]], writes: Sequence[Write]) -> tuple[int, ...]:
         try:
-            numbers = await written
+            numbers = await sent
         except asyncio.CancelledError:
             # It was handed over and cannot be taken back.
-            await written
+            await sent
             raise
         if (telemetry := self._ledger.telemetry) is not None:
             for one in writes:

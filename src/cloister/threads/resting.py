@@ -42,6 +42,10 @@ class Resting:
         """It was opened for a thread: closing it is ours."""
         self._own[session_id] = None
 
+    def drop(self, session_id: str) -> None:
+        """It is not there any more."""
+        self._own.pop(session_id, None)
+
     @contextmanager
     def in_hand(self, session_id: str) -> Generator[None]:
         """It stays open for as long."""
@@ -90,12 +94,13 @@ class Resting:
             session = self._find(session_id)
             if session is not None and await session.cells():
                 # Something goes on in it, or its end is yet to be read: it is looked at again after all others.
-                self._own[session_id] = self._own.pop(session_id)
+                self.drop(session_id)
+                self.own(session_id)
                 return
             if session_id in self._in_hand or self._is_busy(session_id):
                 return
             # Nothing is awaited in between: nobody has a book of a session that is on its way.
-            del self._own[session_id]
+            self.drop(session_id)
             self._forget(session_id)
             if session is not None:
                 await session.close()

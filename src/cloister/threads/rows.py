@@ -11,7 +11,7 @@ from cloister.core.item import Item, item_from_json, item_to_json
 from cloister.core.thread import Thread, ThreadDetail
 from cloister.core.turn import Turn
 from cloister.core.wire import keep_json, to_json
-from cloister.ports.rows import AnswerRow, Conversation, ItemRow, ThreadRow, TurnRow, label_mark
+from cloister.ports.rows import AnswerRow, Conversation, ItemRow, ThreadQuery, ThreadRow, TurnRow, label_mark
 from cloister.ports.store import Store
 from cloister.sessions.questions import question_of
 
@@ -105,6 +105,17 @@ async def all_items(store: Store, thread_id: str, after: str | None = None) -> l
             break
         after = page[-1].id
     return found
+
+
+async def threads_of(store: Store, session_id: str) -> list[str]:
+    """The ids of all threads of a session."""
+    found: list[str] = []
+    before: str | None = None
+    while True:
+        page = await store.threads(ThreadQuery(session_id=session_id), before=before, limit=_PAGE)
+        found += [row.id for row in page.rows]
+        if (before := page.before) is None:
+            return found
 
 
 def params_of(doc: Mapping[str, Any]) -> DynamicToolCallParams:

@@ -69,20 +69,39 @@ class Streams:
         self._last = 0
         # Ephemeral ones that wait for the events that they build on.
         self._early: list[tuple[int, Envelope]] = []
+        # By item, those of items whose beginning is on its way into the log.
+        self._expected: dict[str, list[Envelope]] = {}
         # One at a time finds out where the log ends: two tasks that read it would tell everything twice.
         self._starting = asyncio.Lock()
 
     def follow(self, *, thread_id: str | None = None, session_id: str | None = None, since: int = 0) -> "Stream":
         return Stream(self, _check(thread_id, session_id), since)
 
+    def expect(self, item_id: str) -> None:
+        """The event that begins that item is on its way into the log."""
+        if self._task is not None:
+            self._expected[item_id] = []
+
+    def forget(self, item_id: str) -> None:
+        """Of that item nothing more is told."""
+        self._expected.pop(item_id, None)
+
     def tell(self, envelope: Envelope, after: int) -> None:
-        """An ephemeral event of a thread, for those who follow it now; not before event `after`."""
+        """An ephemeral event of a thread, for those who follow it now; not before event `after`, nor before the
+        beginning of its item where that is expected."""
         if self._task is None or (envelope.thread_id, None) not in self._followers:
             return
-        if after > self._last:
+        if (expected := self._expected.get(envelope.item_id or "")) is not None:
+            expected.append(envelope)
+        elif after > self._last:
             self._early.append((after, envelope))
         else:
             self._push_delta(envelope)
+
+    def end(self, thread_id: str) -> None:
+        """It is gone: who follows it comes to the end."""
+        for one in list(self._followers.get((thread_id, None), ())):
+            one.end()
 
     async def close(self) -> None:
         task, self._task = self._task, None
@@ -97,6 +116,7 @@ class Streams:
         async with self._starting:
             if self._task is None:
                 self._last = await self.store.last_event()
+                self._expected.clear()
                 self._task = asyncio.get_running_loop().create_task(self._run(), name="cloister: events")
             self._followers.setdefault(stream.whose, set()).add(stream)
 
@@ -110,6 +130,7 @@ class Streams:
             self._task.cancel()
             self._task = None
             self._early.clear()
+            self._expected.clear()
 
     async def _run(self) -> None:
         try:
@@ -123,7 +144,11 @@ class Streams:
                     if self._early:
                         # Right behind what it builds on, and before what came later.
                         self._release()
-                if not rows:
+                    if self._expected and row.kind == "item.started":
+                        for envelope in self._expected.pop(row.item_id or "", ()):
+                            self._push_delta(envelope)
+                if len(rows) < _PAGE:
+                    # It returns at once if there is more by now: no page is read to find out that it is empty.
                     await self.store.wait_for_events(self._last, _LONG_MS)
         except CloisterError as error:
             # Whoever follows is told, and may come again.

@@ -6,7 +6,7 @@ and lists are read from the store, streams from its log.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import islice
@@ -17,7 +17,6 @@ from cloister.core.envelope import Envelope
 from cloister.core.errors import (
     CloisterError,
     InvalidInput,
-    InvalidLanguage,
     SessionNotFound,
     ThreadNotFound,
     TurnNotFound,
@@ -33,11 +32,11 @@ from cloister.sessions.events import Events
 from cloister.sessions.ledger import Ledger
 from cloister.sessions.session import Session
 from cloister.threads.background import Background
-from cloister.threads.begun import Begun, ThreadList
+from cloister.threads.begun import Begun, ThreadList, new_thread
 from cloister.threads.book import Book
 from cloister.threads.client_tools import ClientTools, check_schemas
 from cloister.threads.driver import Driver, ModelDriver
-from cloister.threads.environments import add_environments, check_driven
+from cloister.threads.environments import add_environments, check_asked, check_driven
 from cloister.threads.forking import last_cell, turn_of_fork, write_fork
 from cloister.threads.pen import Pen
 from cloister.threads.resting import Resting
@@ -135,6 +134,15 @@ class Threads:
         await self._resting.close()
         await self._streams.close()
 
+    async def destroyed(self, session_id: str, thread_ids: Iterable[str]) -> None:
+        """A session was, and its threads with it: nothing of them goes on, and who follows them is told."""
+        for book in [one for one in self._books.values() if one.thread.session_id == session_id]:
+            await book.close()
+        self._forget(session_id)
+        self._resting.drop(session_id)
+        for thread_id in thread_ids:
+            self._streams.end(thread_id)
+
     # -- threads -------------------------------------------------------------------------------------------------
 
     async def create(self, params: ThreadParams | None = None, *, tenant: str = "") -> Thread:
@@ -149,28 +157,9 @@ class Threads:
         session_id = params.session_id or self._ids.new("ses_")
         with self._resting.in_hand(session_id):
             session = await self._session(session_id, tenant, params.language)
-            if params.language not in (None, session.language):
-                raise InvalidLanguage(f"session {session.id!r} speaks {session.language}, not {params.language}")
-            for one in params.environments:
-                await session.add_environment(one.environment_id)
-                await session.base_in(one.environment_id, one.cwd)
+            await check_asked(params, session)
             now = self._pen(session.id, "").now()
-            thread = Thread(
-                self._ids.new("thr_"),
-                session.id,
-                now,
-                now,
-                title=params.title,
-                tenant=tenant,
-                driver=params.driver,
-                wake=params.wake,
-                model=params.model,
-                system_prompt=params.system_prompt,
-                dynamic_tools=params.dynamic_tools,
-                environments=params.environments,
-                labels=params.labels,
-                metadata=params.metadata,
-            )
+            thread = new_thread(self._ids.new("thr_"), session.id, now, tenant, params)
             thread = self._with_provider(thread)
             pen = self._pen(session.id, thread.id)
             await pen.write(*pen.thread("thread.started", thread))
@@ -404,7 +393,7 @@ class Threads:
             tools,
             self._driver_of,
             self._idle,
-            self._events.flush,
+            self._events.sent,
             self._events.strand,
             self._background,
         )

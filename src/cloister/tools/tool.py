@@ -21,6 +21,7 @@ from cloister.core.capability import (
     SideEffect,
     capability_digest,
     check_namespace,
+    check_plain_name,
     check_tool_name,
     parse_side_effect,
 )
@@ -125,6 +126,8 @@ class Tool:
     def _declare(self, handler: Handler, name: object, namespace: str | None) -> None:
         self.name = check_tool_name(name)
         self.namespace = check_namespace(namespace) if namespace is not None else None
+        if namespace is None:
+            check_plain_name(self.name)
         self.full_name = f"{namespace}.{self.name}" if namespace else self.name
         self.__name__ = self.name
         self.handler = handler

@@ -1,5 +1,6 @@
 """The code driver, with scripted models, real sessions and a real store."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from cloister.core.item import AgentMessage, AgentReasoning, CellRun, ToolCall
 from cloister.core.language import Language
 from cloister.core.message import AssistantMessage, ToolResult, UserMessage
 from cloister.core.offer import FreeformTool, FunctionTool
+from cloister.core.thread import DriverKind
 from cloister.core.turn import Status, TurnBudget
 from cloister.threads.drivers.journal import Transport
 from cloister.threads.drivers.tools import offered
@@ -190,6 +192,33 @@ async def test_budget_is_checked_before_each_request(tmp_path: Path) -> None:
         turn, _ = await talk(cloister.threads, budget=TurnBudget(tokens=150))
         assert turn.error is not None
         assert (turn.error.code, turn.usage.requests) == ("BUDGET_SPENT", 2)
+
+
+@pytest.mark.parametrize("driver", list(DriverKind))
+async def test_time_that_is_up_ends_the_turn_with_what_it_had_begun(tmp_path: Path, driver: DriverKind) -> None:
+    @tool
+    async def forever() -> None:
+        await asyncio.Event().wait()
+
+    doing = "exec: await forever()" if driver is DriverKind.CODE else "calls: [{tool: forever}]"
+    model = scripted(
+        f"""
+answers:
+  - - when: again
+      text: Well.
+    - {doing}
+  - text: Well.
+"""
+    )
+    async with host(tmp_path / "a.db", model, tools=[forever]) as cloister:
+        turn, items = await talk(cloister.threads, driver=driver, budget=TurnBudget(wall_ms=500))
+        assert turn.error is not None
+        assert (turn.status, turn.error.code) == (Status.FAILED, "BUDGET_SPENT")
+        assert all(item.status.is_final for item in items)
+        thread = (await cloister.threads.get(turn.thread_id)).thread
+        assert await cloister.session(thread.session_id).cells() == []
+        turn, _ = await talk(cloister.threads, "again", thread=thread)
+        assert turn.status is Status.COMPLETED, turn.error
 
 
 async def test_answer_that_was_cut_off_is_never_run(tmp_path: Path) -> None:

@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 
 from cloister import tool
+from cloister.app.kept import answer
 from cloister.core.answer import Answer, FinishReason
 from cloister.core.item import AgentMessage, CellRun
 from cloister.core.message import AssistantMessage, FreeformCall, OutputText, Reasoning
 from cloister.core.turn import Status, TurnUsage
+from cloister.ports.clock import SystemClock
 from cloister.ports.model import Asked
+from cloister.stores.sqlite import SqliteStore
 from cloister.threads import OpenTurn
 from cloister.threads.drivers.hearing import request_digest
 from cloister.threads.drivers.journal import Transport, said_of, to_doc
@@ -89,6 +92,26 @@ async def test_turn_that_waits_for_a_person_goes_on_in_another_host_after_the_an
         turn, _ = await ended(cloister.threads, turn)
         assert turn.status is Status.COMPLETED, turn.error
         assert (paid, len(models[0].asked) + len(models[1].asked)) == (["A7"], 2)
+
+
+async def test_answer_that_is_given_while_no_host_is_there_is_told_in_the_thread(tmp_path: Path) -> None:
+    @tool(approval_policy="manual")
+    async def pay() -> str:
+        return "paid"
+
+    script = "answers: [{exec: await pay()}, {expect: paid, text: Done.}]"
+    path = tmp_path / "a.db"
+    async with host(path, scripted(script), tools=[pay]) as cloister:
+        turn = await begin(cloister.threads)
+        asked = await first(cloister.threads, turn.thread_id, "approval.required")
+    async with SqliteStore(path, clock=SystemClock()) as store:
+        await answer(store, asked.payload["id"], "allow")
+    async with host(path, scripted(script), tools=[pay]) as cloister:
+        # What a client makes of the events is what there is: no question is open.
+        turn, _ = await ended(cloister.threads, turn)
+        assert turn.status is Status.COMPLETED, turn.error
+        events = [one.event async for one in cloister.threads.replay(thread_id=turn.thread_id)]
+        assert [events.count(f"approval.{word}") for word in ("required", "decided")] == [1, 1]
 
 
 async def test_half_an_answer_is_forgotten_and_asked_for_anew(tmp_path: Path) -> None:

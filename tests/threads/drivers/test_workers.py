@@ -7,22 +7,34 @@ from pathlib import Path
 
 import pytest
 
-from cloister import SessionLimits
+from cloister import Cloister, SessionLimits
+from cloister.core.cell import Interrupted
 from cloister.core.errors import CodeExecutionUnavailable, EngineUnavailable
 from cloister.core.item import CellRun
 from cloister.core.language import Language
 from cloister.core.thread import ThreadParams
 from cloister.core.turn import Status, TurnParams
 from cloister.engines.monty import engine as monty_engine
-from cloister.engines.quickjs import process as quickjs_process
+from cloister.engines.quickjs.pool import Pool
 from tests.threads.drivers.lab import begin, ended, first, host, said_of, scripted, talk, work
 
 pytestmark = pytest.mark.anyio
+# Nobody is told that they go on, however slow the machine.
+PATIENTLY = {
+    Language.PYTHON: '# @exec: {"yield_time_ms": 60000}\n',
+    Language.TYPESCRIPT: '// @exec: {"yield_time_ms": 60000}\n',
+}
 # They say that they compute, and are never done with it.
 ENDLESS = {
     Language.PYTHON: "notify('on')\nwhile True:\n    pass",
     Language.TYPESCRIPT: "notify('on');\nwhile (true) {}",
 }
+
+
+async def none_starts(_: Pool) -> None:
+    raise EngineUnavailable("no TypeScript worker starts: the machine is full")
+
+
 PATIENT = SessionLimits(cpu_ms=600_000, wall_ms=600_000)
 
 
@@ -32,7 +44,7 @@ async def test_worker_that_dies_under_a_program_is_told_to_the_model_which_goes_
 ) -> None:
     script = f"""
 answers:
-  - exec: {json.dumps(ENDLESS[language])}
+  - exec: {json.dumps(PATIENTLY[language] + ENDLESS[language])}
   - expect: code_execution_stopped
     exec: 40 + 2
   - expect: "42"
@@ -57,12 +69,12 @@ answers:
 async def test_program_that_finds_no_worker_ends_its_turn_and_not_the_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    model = scripted("answers: [{exec: '1'}, {expect: code_execution_unavailable, exec: '2'}, {text: Two.}]")
+    one, two = (json.dumps(f"{PATIENTLY[Language.TYPESCRIPT]}{number}") for number in (1, 2))
+    model = scripted(f"answers: [{{exec: {one}}}, {{expect: code_execution_unavailable, exec: {two}}}, {{text: Two.}}]")
     async with host(tmp_path / "a.db", model) as cloister:
         threads = cloister.threads
         with monkeypatch.context() as broken:
-            # Every worker ends before it says a word.
-            broken.setattr(quickjs_process, "_WORK", "raise SystemExit")
+            broken.setattr(Pool, "acquire", none_starts)
             thread = await threads.create(ThreadParams(language=Language.TYPESCRIPT))
             turn, items = await talk(threads, "one", thread=thread)
             assert turn.error is not None
@@ -98,3 +110,16 @@ async def test_thread_whose_language_cannot_be_run_here_says_so_and_can_be_used_
             assert (await threads.get(thread.id)).thread == thread
         turn, _ = await talk(threads, thread=thread)
         assert turn.status is Status.COMPLETED, turn.error
+
+
+async def test_cell_that_finds_no_worker_says_so_by_a_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Cloister() as cloister:
+        with monkeypatch.context() as broken:
+            broken.setattr(Pool, "acquire", none_starts)
+            session = await cloister.open_session(language="typescript")
+            seen = await session.exec("1", yield_ms=60_000)
+        assert isinstance(seen, Interrupted)
+        assert "ENGINE_UNAVAILABLE" in [note.code for note in seen.diagnostics]
+        assert seen.error.code == "INTERRUPTED"
+        again = await session.exec("1", yield_ms=60_000)
+        assert again.status == "completed"

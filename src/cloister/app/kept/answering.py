@@ -104,8 +104,12 @@ async def answer(
             events: list[Append] = []
             moved: list[Question] = []
 
+            cell = await store.cell(row.cell_id)
+            within = (cell.thread_id, cell.turn_id, cell.item_id) if cell is not None else ()
+
             def emit(kind: str, session_id: str, data: Mapping[str, Any]) -> None:
-                events.append(Append(session_id, kind, SystemClock().now_ms(), data))
+                # In the stream of the thread as well that the cell is of.
+                events.append(Append(session_id, kind, SystemClock().now_ms(), data, *within))
 
             desk, approval = _desk(row, moved, emit)
             try:
@@ -191,7 +195,12 @@ def _desk(
     row: ApprovalRow, moved: list[Question] | None = None, emit: Emit | None = None
 ) -> tuple[ApprovalDesk, Approval]:
     clock = SystemClock()
-    record = moved.append if moved is not None else None
+
+    def record(question: Question, _told: object) -> bool:
+        if moved is not None:
+            moved.append(question)
+        return False
+
     desk = ApprovalDesk(clock, IdSource(clock.now_ms), record=record, emit=emit)
     question = seen_question(row)
     desk.restore(question)

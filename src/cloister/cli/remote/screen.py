@@ -60,7 +60,7 @@ class Screen:
                 self._item(item_from_json(payload["item"]), event.event != "item.started")
             case "item.delta" if event.item_id is not None:
                 self._delta(event.item_id, str(payload.get("text", "")))
-            case "call.settled" if "record" in payload:
+            case "call.settled" | "call.denied" | "call.unknown" if "record" in payload:
                 self._aside(call_line(cast("Mapping[str, Any]", payload["record"])))
             case "cell.notified":
                 self._aside(flat(f"  note: {payload.get('message')}"))

@@ -10,7 +10,7 @@ from cloister.cli.failures import UsageError
 from cloister.cli.interrupt import leave
 from cloister.cli.repl.cells import Conversation
 from cloister.cli.terminal import ProgramOutput
-from cloister.core.event import Event
+from cloister.core.event import CALL_ENDS, Event
 from cloister.sessions import Session
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class CallBook:
         self._records: dict[str, deque[Mapping[str, Any]]] = {}
 
     def __call__(self, event: Event) -> None:
-        if event.kind == "call.settled":
+        if event.kind in CALL_ENDS:
             self._records.setdefault(event.session_id, deque(maxlen=_MOST_CALLS)).append(event.data["record"])
 
     def of(self, session_id: str) -> list[Mapping[str, Any]]:

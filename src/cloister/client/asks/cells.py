@@ -24,8 +24,8 @@ def run(
 ) -> Ask[RunResult]:
     """Run a program to its end, or until it waits for approval. What it does wrong is in the result.
 
-    With a `key` of the caller's the server runs it once however often it is asked, as long as the server lives, and so
-    it is asked again when the connection breaks."""
+    With a `key` of the caller's it is run once in its session however often it is asked for, also by a server that was
+    started again, and so it is asked for again when the connection breaks."""
     body = asked(
         code=code,
         inputs=dict(inputs) if inputs is not None else None,

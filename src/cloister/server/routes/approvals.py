@@ -10,7 +10,7 @@ from cloister.core.approval import Approval, ApprovalState
 from cloister.core.errors import ApprovalClosed, ApprovalNotFound, CloisterError
 from cloister.server.answers import Approvals, DecidedAnswer, DecidedMany, answer
 from cloister.server.bodies import Decide, DecideMany
-from cloister.server.routes.parts import After, Limit, refuse_repeats
+from cloister.server.routes.parts import After, Limit
 from cloister.server.routing import refusals, router
 from cloister.server.visit import Visit, visit_of
 
@@ -49,7 +49,6 @@ async def _of_tenant(visit: Visit, approvals: list[Approval]) -> list[Approval]:
 @routes.post("/decide", responses={200: {"model": DecidedMany}, **refusals(body=True)}, response_model=None)
 async def decide_many(request: Request, body: DecideMany) -> Response:
     """Answer several. Each is decided, or refused, by itself; what became of it is in the same place."""
-    refuse_repeats(request)
     visit = visit_of(request)
     known = {one.id for one in await _of_tenant(visit, await visit.service.cloister.approvals())}
     results: list[dict[str, Any]] = []
@@ -70,7 +69,6 @@ async def decide_many(request: Request, body: DecideMany) -> Response:
 )
 async def decide(request: Request, approval_id: ApprovalId, body: Decide) -> Response:
     """Answer one. What became of it is in `outcome`, also when somebody else was first."""
-    refuse_repeats(request)
     visit = visit_of(request)
     found = [one for one in await visit.service.cloister.approvals() if one.id == approval_id]
     if not await _of_tenant(visit, found):

@@ -10,7 +10,7 @@ from cloister.core.errors import AttachmentNotFound
 from cloister.core.wire import to_json
 from cloister.server.answers import AttachmentContent, AttachmentInfo, Attachments, Destroyed, answer
 from cloister.server.bodies import AddAttachment
-from cloister.server.routes.parts import SessionId, decoded, encoded, refuse_repeats
+from cloister.server.routes.parts import SessionId, decoded, encoded
 from cloister.server.routing import refusals, router
 from cloister.server.visit import visit_of
 
@@ -33,7 +33,6 @@ async def list_(request: Request, session_id: SessionId) -> Response:
 )
 async def add(request: Request, session_id: SessionId, body: AddAttachment) -> Response:
     """`content` is base64. Bytes that are there already get this media type and name."""
-    refuse_repeats(request)
     session = await visit_of(request).session(session_id)
     made = await session.attachments.add(decoded(body.content, "`content`"), body.media_type, name=body.name)
     return answer(made, 201, {"location": f"/v1/sessions/{session.id}/attachments/{made.id}"})
@@ -50,7 +49,9 @@ async def get(request: Request, session_id: SessionId, attachment_id: Attachment
     return answer({**to_json(info), "content": encoded(data)})
 
 
-@routes.delete("/{attachment_id}", responses={200: {"model": Destroyed}, **refusals(404, 409)}, response_model=None)
+@routes.delete(
+    "/{attachment_id}", responses={200: {"model": Destroyed}, **refusals(404, 409, body=True)}, response_model=None
+)
 async def delete(request: Request, session_id: SessionId, attachment_id: AttachmentId) -> Response:
     """The session refers to it no more."""
     session = await visit_of(request).session(session_id)

@@ -22,14 +22,14 @@ async def events(
 ) -> Response:
     """Server-sent events: those of the log first, then those that come, until the session or the server ends."""
     visit = visit_of(request)
-    session = await visit.session(session_id)
-    since = begins_after(since_seq, last_event_id)
+    service, session = visit.service, await visit.session(session_id)
     if session.is_kept:
-        since = since or 0
-    elif since is not None:
+        since = await begins_after(service, since_seq, last_event_id) or 0
+    elif since_seq is None and last_event_id is None:
+        since = None
+    else:
         raise InvalidInput(
             f"session {session.id!r} is not written down, and so its events of before are not there",
             hint="leave since_seq and Last-Event-ID out: what happens from now on is told",
         )
-    service = visit.service
     return Streaming(service, SessionFeed(session, since, service.cloister.last_event, service.frames))

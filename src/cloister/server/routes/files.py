@@ -12,7 +12,7 @@ from cloister.core.wire import format_time
 from cloister.server.answers import Destroyed, Directory, FileAt, FileContent, Matches, Moved, answer
 from cloister.server.bodies import Grep, Mkdir, OnePath, PutFile, TwoPaths
 from cloister.server.problems import Problem
-from cloister.server.routes.parts import SessionId, decoded, encoded, plain_text, refuse_repeats
+from cloister.server.routes.parts import SessionId, decoded, encoded, plain_text
 from cloister.server.routing import refusals, router
 from cloister.server.visit import visit_of
 from cloister.sessions.files import Files
@@ -47,7 +47,6 @@ def _etag(digest: str | None) -> dict[str, str]:
 @routes.post("/_/stat", responses={200: {"model": FileInfo}, **refusals(404, 409, body=True)}, response_model=None)
 async def stat(request: Request, session_id: SessionId, body: OnePath) -> Response:
     """What is there."""
-    refuse_repeats(request)
     info = await (await _files(request, session_id)).stat(body.path)
     return answer(info, headers=_etag(info.hash))
 
@@ -55,7 +54,6 @@ async def stat(request: Request, session_id: SessionId, body: OnePath) -> Respon
 @routes.post("/_/mkdir", responses={200: {"model": FileAt}, **refusals(404, 409, body=True)}, response_model=None)
 async def mkdir(request: Request, session_id: SessionId, body: Mkdir) -> Response:
     """Make a directory, and with `parents` those above it."""
-    refuse_repeats(request)
     await (await _files(request, session_id)).mkdir(body.path, parents=body.parents, exist_ok=body.exist_ok)
     return answer({"path": body.path})
 
@@ -63,7 +61,6 @@ async def mkdir(request: Request, session_id: SessionId, body: Mkdir) -> Respons
 @routes.post("/_/move", responses={200: {"model": Moved}, **refusals(404, 409, body=True)}, response_model=None)
 async def move(request: Request, session_id: SessionId, body: TwoPaths) -> Response:
     """A file takes the place of one at `to`; a directory needs a name that is free."""
-    refuse_repeats(request)
     await (await _files(request, session_id)).move(body.source, body.target)
     return answer({"from": body.source, "to": body.target})
 
@@ -71,7 +68,6 @@ async def move(request: Request, session_id: SessionId, body: TwoPaths) -> Respo
 @routes.post("/_/copy", responses={200: {"model": Moved}, **refusals(404, 409, body=True)}, response_model=None)
 async def copy(request: Request, session_id: SessionId, body: TwoPaths) -> Response:
     """As with `move`; what was there stays."""
-    refuse_repeats(request)
     await (await _files(request, session_id)).copy(body.source, body.target)
     return answer({"from": body.source, "to": body.target})
 
@@ -79,7 +75,6 @@ async def copy(request: Request, session_id: SessionId, body: TwoPaths) -> Respo
 @routes.post("/_/grep", responses={200: {"model": Matches}, **refusals(404, 409, body=True)}, response_model=None)
 async def grep(request: Request, session_id: SessionId, body: Grep) -> Response:
     """The lines that a regular expression (RE2), or with `literal` a text, is found in."""
-    refuse_repeats(request)
     files = await _files(request, session_id)
     found = await files.grep(body.pattern, path=body.path, glob=body.glob, literal=body.literal, limit=body.limit)
     return answer({"matches": found})
@@ -169,7 +164,9 @@ def _tag(header: str) -> str:
     return tag[1:-1]
 
 
-@routes.delete("/{path:path}", responses={200: {"model": Destroyed}, **refusals(404, 409, 412)}, response_model=None)
+@routes.delete(
+    "/{path:path}", responses={200: {"model": Destroyed}, **refusals(404, 409, 412, body=True)}, response_model=None
+)
 async def delete(
     request: Request,
     session_id: SessionId,

@@ -6,16 +6,20 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypeAlias
 
 from fastapi import Header, Path, Query
-from starlette.requests import Request
 from starlette.responses import Response
 
-from cloister.core.errors import InvalidInput
+from cloister.core.digest import digest_json
+from cloister.core.errors import InvalidInput, within
 from cloister.core.limits import SessionLimits
+from cloister.core.operation import Operation
+from cloister.ports.rows import CellRow
 from cloister.server.answers import raw, written
 from cloister.server.bodies import Body, Limits
-from cloister.server.problems import Problem
+from cloister.server.repeats import used_otherwise
+from cloister.server.service import Service
 from cloister.server.sse import MEDIA_TYPE
 from cloister.server.visit import Visit
+from cloister.sessions import Session
 
 SessionId: TypeAlias = Annotated[str, Path(alias="session_id", pattern=r"^[a-zA-Z0-9_\-]{1,64}$", examples=["notes"])]
 CellId: TypeAlias = Annotated[str, Path(alias="cell_id", min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_\-]+$")]
@@ -30,8 +34,8 @@ RepeatKey: TypeAlias = Annotated[
         min_length=1,
         max_length=255,
         pattern=r"^[\x21-\x7e]+$",
-        description="A request with a key that was used before, and the same body, gets what the first got and does "
-        "nothing. Keys are kept in memory for a day.",
+        description="A request with a key that was used before in this session, and the same body, does nothing and "
+        "gets what the first got; after a restart of the server, how the cell stands that the first has begun.",
     ),
 ]
 SinceSeq: TypeAlias = Annotated[
@@ -46,14 +50,19 @@ STREAM: dict[int | str, dict[str, Any]] = {
 }
 
 
-def begins_after(since_seq: int | None, last_event_id: str | None) -> int | None:
-    """What a client that was cut off says of itself is newer than what its address says."""
-    return int(last_event_id) if last_event_id is not None else since_seq
+async def begins_after(service: Service, since_seq: int | None, last_event_id: str | None) -> int | None:
+    """What a client that was cut off says of itself is newer than what its address says. Raises `InvalidInput` for an
+    event that is yet to come: it would wait for ever, and the client believe that it has all."""
+    since = int(last_event_id) if last_event_id is not None else since_seq
+    if since and since > await service.cloister.last_event():
+        raise InvalidInput(f"there is no event {since} yet", hint="it may be of another server's log: read from 0")
+    return since
 
 
 def narrowed(base: SessionLimits, limits: Limits | None) -> SessionLimits:
     """Raises `InvalidLimits` for what is wider."""
-    return base.narrowed_by(limits.said()) if limits is not None else base
+    with within("limits"):
+        return base.narrowed_by(limits.said()) if limits is not None else base
 
 
 def decoded(text: str, what: str) -> bytes:
@@ -74,20 +83,32 @@ def plain_text(text: str, what: str) -> bytes:
         raise InvalidInput(f"{what} has half a surrogate pair in it") from None
 
 
-async def once(visit: Visit, what: str, key: str | None, body: Body, work: Callable[[], Awaitable[Any]]) -> Response:
-    """The answer of `work`, which is done once for a key."""
+async def once(
+    visit: Visit,
+    session_id: str,
+    key: str | None,
+    body: Body,
+    work: Callable[[Session, Operation | None], Awaitable[Any]],
+    again: Callable[[Session, CellRow], Awaitable[Any]],
+) -> Response:
+    """What `work` answers, which begins a cell once for a key: where one has been begun, what `again` says of it."""
     if key is None:
-        return raw(written(await work()))
+        return raw(written(await work(await visit.session(session_id), None)))
+    kind = type(body).__name__.lower()
+    operation = Operation(f"{kind} {key}", digest_json(body.model_dump(mode="json", by_alias=True)))
+    is_known = False
 
     async def made() -> bytes:
-        return written(await work())
+        nonlocal is_known
+        session = await visit.session(session_id)
+        known = await visit.service.cloister.asked_before(session_id, operation.key)
+        if known is None:
+            return written(await work(session, operation))
+        if known.doc["operation_digest"] != operation.digest:
+            raise used_otherwise()
+        is_known = True
+        return written(await again(session, known))
 
-    said = body.model_dump(mode="json", by_alias=True)
-    data, again = await visit.service.repeats.once((visit.tenant, what, key), said, made)
-    return raw(data, headers={"idempotency-replayed": "true"} if again else None)
-
-
-def refuse_repeats(request: Request) -> None:
-    """Where a key would be taken and mean nothing."""
-    if "idempotency-key" in request.headers:
-        raise Problem("INVALID_INPUT", "Idempotency-Key is for /run and /cells only")
+    repeats = visit.service.repeats
+    data, is_repeated = await repeats.once((visit.tenant, session_id, operation.key), operation.digest, made)
+    return raw(data, headers={"idempotency-replayed": "true"} if is_known or is_repeated else None)

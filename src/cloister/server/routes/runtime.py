@@ -64,7 +64,7 @@ async def info(request: Request) -> Response:
             "bind_host": service.exposure.host,
             "port": service.port,
             "auth_required": True,
-            "transports": ["http", "sse", "mcp"],
+            "transports": service.transports,
             "capabilities": capabilities(service, layers),
             "experimental": {},
             "languages": [str(language) for language in Language],

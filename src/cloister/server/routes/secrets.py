@@ -32,7 +32,7 @@ async def put(request: Request, session_id: SessionId, name: Name, body: PutSecr
     return answer({"name": name})
 
 
-@routes.delete("/{name}", responses={200: {"model": Destroyed}, **refusals(404, 409)}, response_model=None)
+@routes.delete("/{name}", responses={200: {"model": Destroyed}, **refusals(404, 409, body=True)}, response_model=None)
 async def delete(request: Request, session_id: SessionId, name: Name) -> Response:
     """Programs cannot use it any more."""
     session = await visit_of(request).session(session_id)

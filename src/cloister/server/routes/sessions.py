@@ -14,7 +14,7 @@ from cloister.core.session import SessionMeta
 from cloister.core.wire import to_json
 from cloister.server.answers import Catalog, Destroyed, Sessions, Snapshot, answer
 from cloister.server.bodies import ChangeSession, CreateSession, FirstFile, Fork, Nothing, Restore
-from cloister.server.routes.parts import After, Limit, SessionId, decoded, encoded, narrowed, refuse_repeats
+from cloister.server.routes.parts import After, Limit, SessionId, decoded, encoded, narrowed
 from cloister.server.routing import refusals, router
 from cloister.server.visit import Visit, visit_of
 from cloister.sessions import Session
@@ -32,7 +32,6 @@ def _made(session: Session) -> Response:
 @routes.post("", status_code=201, responses={**_MADE, **refusals(409, body=True)}, response_model=None)
 async def create(request: Request, body: CreateSession | None = None) -> Response:
     """A new session."""
-    refuse_repeats(request)
     visit, body = visit_of(request), body or CreateSession()
     service = visit.service
     session_id = body.id if body.id is not None else service.ids.new("ses_")
@@ -104,7 +103,6 @@ async def _all(visit: Visit, after: str | None) -> AsyncGenerator[SessionMeta, N
 @routes.post("/restore", status_code=201, responses={**_MADE, **refusals(409, body=True)}, response_model=None)
 async def restore(request: Request, body: Restore) -> Response:
     """A new session from a snapshot of this installation and tenant."""
-    refuse_repeats(request)
     visit = visit_of(request)
     cloister = visit.service.cloister
     limits = narrowed(visit.service.base_limits, body.limits) if body.limits is not None else None
@@ -129,11 +127,13 @@ async def change(request: Request, session_id: SessionId, body: ChangeSession) -
     """Another title, or other labels in place of those that it has."""
     visit = visit_of(request)
     session = await visit.session(session_id)
-    await session.describe(title=body.title, labels=body.labels)
+    await session.describe(**body.said())
     return answer(session.meta())
 
 
-@routes.delete("/{session_id}", responses={200: {"model": Destroyed}, **refusals(404, 409)}, response_model=None)
+@routes.delete(
+    "/{session_id}", responses={200: {"model": Destroyed}, **refusals(404, 409, body=True)}, response_model=None
+)
 async def delete(request: Request, session_id: SessionId) -> Response:
     """It and all that it holds is gone, for good."""
     visit = visit_of(request)
@@ -150,7 +150,6 @@ async def delete(request: Request, session_id: SessionId) -> Response:
 async def snapshot(request: Request, session_id: SessionId, body: Nothing | None = None) -> Response:
     """The session as bytes that `restore` takes."""
     del body
-    refuse_repeats(request)
     session = await visit_of(request).session(session_id)
     data = await session.snapshot()
     return answer({"session_id": session.id, "snapshot": encoded(data), "size_bytes": len(data)})
@@ -161,7 +160,6 @@ async def snapshot(request: Request, session_id: SessionId, body: Nothing | None
 )
 async def fork(request: Request, session_id: SessionId, body: Fork | None = None) -> Response:
     """A new session that is as this one is, or as it was `at` the end of a cell or a call."""
-    refuse_repeats(request)
     body = body or Fork(id=None, at=None)
     session = await visit_of(request).session(session_id)
     return _made(await session.fork(body.at, session_id=body.id))

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from cloister.core.errors import InvalidInput
 from cloister.server.answers import answer
 from cloister.server.feeds import ThreadFeed
-from cloister.server.routes.parts import STREAM, LastEventId, SinceSeq, begins_after, refuse_repeats
+from cloister.server.routes.parts import STREAM, LastEventId, SinceSeq, begins_after
 from cloister.server.routing import refusals, router
 from cloister.server.sse import Streaming
 from cloister.server.thread_answers import CompactionItem, Thread, ThreadDetail, Threads
@@ -35,7 +35,6 @@ def _made(thread: Thread) -> Response:
 @routes.post("", status_code=201, responses={**_MADE, **refusals(404, 409, body=True)}, response_model=None)
 async def create(request: Request, body: CreateThread | None = None) -> Response:
     """A new thread. Its programs live in the session that `session_id` names, or in one that is made for it."""
-    refuse_repeats(request)
     body = body or CreateThread()
     return _made(await threads_of(request).create(body.params(), tenant=visit_of(request).owner))
 
@@ -79,7 +78,6 @@ async def get(request: Request, thread_id: ThreadId) -> Response:
 @routes.patch("/{thread_id}", responses={**_THREAD, **refusals(404, 409, body=True)}, response_model=None)
 async def change(request: Request, thread_id: ThreadId, body: ChangeThread) -> Response:
     """Another title, model or prompt, other labels or metadata in place of those that it has; put away, or not."""
-    refuse_repeats(request)
     return answer(await threads_of(request).patch(thread_id, body.said(), tenant=visit_of(request).owner))
 
 
@@ -89,7 +87,6 @@ async def change(request: Request, thread_id: ThreadId, body: ChangeThread) -> R
 async def fork(request: Request, thread_id: ThreadId, body: ForkThread | None = None) -> Response:
     """A new thread with what was said up to the end of that turn, or of the last that has ended, and a session as it
     was then."""
-    refuse_repeats(request)
     turn_id = body.turn_id if body is not None else None
     return _made(await threads_of(request).fork(thread_id, turn_id, tenant=visit_of(request).owner))
 
@@ -101,7 +98,6 @@ async def fork(request: Request, thread_id: ThreadId, body: ForkThread | None = 
 )
 async def compact(request: Request, thread_id: ThreadId, body: Compact | None = None) -> Response:
     """Have models told a summary in place of what was said before. The log keeps all of it."""
-    refuse_repeats(request)
     body = body or Compact(keep_last=None, summary=None, through_item_id=None)
     made = await threads_of(request).compact(
         thread_id,
@@ -124,9 +120,6 @@ async def events(
     (`item.delta`) have no number: they are for who listens now."""
     visit, threads = visit_of(request), threads_of(request)
     thread = await threads.describe(thread_id, tenant=visit.owner)
-    since = begins_after(since_seq, last_event_id) or 0
-    if since and since > await visit.service.cloister.last_event():
-        # It would wait for ever, and the client believe that it has all.
-        raise InvalidInput(f"there is no event {since} yet", hint="it may be of another server's log: read from 0")
+    since = await begins_after(visit.service, since_seq, last_event_id) or 0
     stream = threads.events(thread_id=thread.id, since=since)
     return Streaming(visit.service, ThreadFeed(stream, visit.service.frames))

@@ -8,8 +8,6 @@ from starlette.responses import Response
 
 from cloister.server.answers import answer
 from cloister.server.bodies import Nothing
-from cloister.server.problems import Problem
-from cloister.server.routes.parts import refuse_repeats
 from cloister.server.routes.threads import ThreadId, threads_of
 from cloister.server.routing import refusals, router
 from cloister.server.thread_answers import SteerReceipt, ToolCallAccepted, Turn, TurnBegun
@@ -34,8 +32,6 @@ _TURN: dict[int | str, dict[str, Any]] = {200: {"model": Turn}}
 )
 async def begin(request: Request, thread_id: ThreadId, body: BeginTurn) -> Response:
     """Say something: a turn that begins now, or when those before it have ended."""
-    if "idempotency-key" in request.headers:
-        raise Problem("INVALID_INPUT", "Idempotency-Key is for /run and /cells only", hint="give an `operation_key`")
     begun = await threads_of(request).begin(thread_id, body.params(), tenant=visit_of(request).owner)
     location = f"/v1/threads/{thread_id}/turns/{begun.turn.id}"
     said = {"thread": begun.thread, "turn": begun.turn}
@@ -54,7 +50,6 @@ async def get(request: Request, thread_id: ThreadId, turn_id: TurnId) -> Respons
 async def steer(request: Request, thread_id: ThreadId, turn_id: TurnId, body: Steer) -> Response:
     """Say something in the middle of a turn, for its next request to the model. The receipt says what has become of it:
     `queued`, `delivered`, or `dropped` when the turn had ended; `turn.steer_dropped` tells it later."""
-    refuse_repeats(request)
     owner = visit_of(request).owner
     return answer(await threads_of(request).steer(thread_id, turn_id, body.params(), tenant=owner))
 
@@ -64,7 +59,6 @@ async def interrupt(request: Request, thread_id: ThreadId, turn_id: TurnId, body
     """End it for sure: when this answers, its cells have stopped. What programs stored stays. One that has ended stays
     as it is."""
     del body
-    refuse_repeats(request)
     return answer(await threads_of(request).interrupt(thread_id, turn_id, tenant=visit_of(request).owner))
 
 
@@ -79,7 +73,6 @@ async def resolve(
 ) -> Response:
     """The client's answer to a call of its tool, once: it is safe when this answers. A call that was answered, timed
     out or ended with its turn is not there."""
-    refuse_repeats(request)
     threads, owner = threads_of(request), visit_of(request).owner
     await threads.answer(thread_id, turn_id, call_id, body.result(), tenant=owner)
     return answer({"call_id": call_id}, 202)

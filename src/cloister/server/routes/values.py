@@ -41,7 +41,9 @@ async def put(request: Request, session_id: SessionId, key: Key, body: PutValue)
     return answer({"key": key, "value": body.value})
 
 
-@routes.delete("/{key:path}", responses={200: {"model": Destroyed}, **refusals(404, 409)}, response_model=None)
+@routes.delete(
+    "/{key:path}", responses={200: {"model": Destroyed}, **refusals(404, 409, body=True)}, response_model=None
+)
 async def delete(request: Request, session_id: SessionId, key: Key) -> Response:
     """Nothing is stored under the key any more."""
     session = await visit_of(request).session(session_id)

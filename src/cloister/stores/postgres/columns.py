@@ -99,7 +99,7 @@ SHAPES: Mapping[Table, Shape] = {
         _shape(
             CellRow,
             "id text, session_id text, number int8, state text, live bool, created_ms int8, ended_ms int8, doc json,"
-            " image text, thread_id text, turn_id text, item_id text",
+            " image text, thread_id text, turn_id text, item_id text, operation_key text",
         ),
         _shape(ApprovalRow, "id text, session_id text, cell_id text, state text, created_ms int8, doc json"),
         _shape(

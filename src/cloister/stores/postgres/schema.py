@@ -14,7 +14,7 @@ from cloister.core.errors import StoreUnusable
 from cloister.stores.postgres.address import Address
 from cloister.stores.postgres.connection import Connection, trouble
 
-MIGRATIONS: tuple[str, ...] = ("m001_initial", "m002_snapshot_blobs", "m003_threads")
+MIGRATIONS: tuple[str, ...] = ("m001_initial", "m002_snapshot_blobs", "m003_threads", "m004_cell_operations")
 TABLES = frozenset(
     "sessions cells calls approvals snapshots events values files secrets attachments threads turns items answers"
     " inputs tool_calls blobs blob_parts owners leases cloister_migrations".split()

@@ -89,11 +89,24 @@ class PostgresStore(PostgresThreads):
         return await self._one("cells", cell_id)
 
     async def cells(
-        self, session_id: str | None = None, *, live: bool | None = None, after: str | None = None, limit: int = 10_000
+        self,
+        session_id: str | None = None,
+        *,
+        live: bool | None = None,
+        operation_key: str | None = None,
+        after: str | None = None,
+        limit: int = 10_000,
     ) -> Sequence[CellRow]:
         # As a literal, so that the index of the live ones is used.
         condition = "" if live is None else "live" if live else "NOT live"
-        return await self._many("cells", condition=condition, after=_after(after), limit=limit, session_id=session_id)
+        return await self._many(
+            "cells",
+            condition=condition,
+            after=_after(after),
+            limit=limit,
+            session_id=session_id,
+            operation_key=operation_key,
+        )
 
     async def call(self, key: str) -> Entry | None:
         return await self._one("calls", key)

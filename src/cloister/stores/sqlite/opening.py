@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import apsw
 
 from cloister.core.errors import InvalidInput, StoreUnavailable, StoreUnusable
-from cloister.stores.sqlite import m001_initial, m002_snapshot_blobs, m003_threads
+from cloister.stores.sqlite import m001_initial, m002_snapshot_blobs, m003_threads, m004_cell_operations
 from cloister.stores.sqlite.link import Link
 from cloister.stores.sqlite.trouble import damaged, trouble
 
@@ -23,7 +23,12 @@ Synchronous: TypeAlias = Literal["full", "normal"]
 # "Cloi", in the header of every store.
 APPLICATION_ID = 0x436C6F69
 # In their order; the number of the last one applied is the file's `user_version`. One that was released stays as it is.
-MIGRATIONS: tuple[str, ...] = (m001_initial.SCHEMA, m002_snapshot_blobs.SCHEMA, m003_threads.SCHEMA)
+MIGRATIONS: tuple[str, ...] = (
+    m001_initial.SCHEMA,
+    m002_snapshot_blobs.SCHEMA,
+    m003_threads.SCHEMA,
+    m004_cell_operations.SCHEMA,
+)
 
 # Closing any descriptor of a file drops all locks that this process has on it, SQLite's too: so the one that creates
 # the file must be closed before any other thread of ours can have it open.

@@ -64,14 +64,14 @@ def _plain_shape(kind: type[Any], table: Table) -> Shape:
 
 CELL_AGAIN = (
     "UPDATE cells SET state = ?, ended_ms = ?, doc = ?, image = ?, thread_id = ?, turn_id = ?, item_id = ? "
-    "WHERE id = ? AND session_id = ? AND number = ? AND live = ? AND created_ms = ?"
+    "WHERE id = ? AND session_id = ? AND number = ? AND live = ? AND created_ms = ? AND operation_key IS ?"
 )
 
 
 def columns_again(columns: Columns) -> Columns:
     """Those of a row, as `CELL_AGAIN` wants them."""
-    cell_id, session_id, number, state, live, created_ms, ended_ms, doc, image, *within = columns
-    return (state, ended_ms, doc, image, *within, cell_id, session_id, number, live, created_ms)
+    cell_id, session_id, number, state, live, created_ms, ended_ms, doc, image, *within, key = columns
+    return (state, ended_ms, doc, image, *within, cell_id, session_id, number, live, created_ms, key)
 
 
 # -- calls: an intent is flat in its table, a settlement is one text --------------------------------------------------

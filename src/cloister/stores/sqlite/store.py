@@ -168,9 +168,19 @@ class SqliteStore(SqliteThreads):
         return await self._read(queries.row("cells", cell_id))
 
     async def cells(
-        self, session_id: str | None = None, *, live: bool | None = None, after: str | None = None, limit: int = 10_000
+        self,
+        session_id: str | None = None,
+        *,
+        live: bool | None = None,
+        operation_key: str | None = None,
+        after: str | None = None,
+        limit: int = 10_000,
     ) -> Sequence[CellRow]:
-        return await self._read(queries.chosen("cells", after=after, limit=limit, live=live, session_id=session_id))
+        return await self._read(
+            queries.chosen(
+                "cells", after=after, limit=limit, live=live, session_id=session_id, operation_key=operation_key
+            )
+        )
 
     async def call(self, key: str) -> Entry | None:
         return await self._read(queries.row("calls", key))

@@ -1,6 +1,7 @@
 """Reads: in which order rows come, page by page, and which."""
 
 from collections.abc import Awaitable
+from dataclasses import replace
 from typing import Any
 
 from cloister.core.errors import InvalidInput
@@ -9,6 +10,7 @@ from cloister.ports.rows import KEYS, Drop, Put, Row
 from cloister.stores.rules import key_of
 from cloister.testing.behaviour import Chapter
 from cloister.testing.stores.lab import (
+    NOW_MS,
     StoreLab,
     append,
     approval,
@@ -69,6 +71,21 @@ async def _cells(lab: StoreLab) -> None:
     assert _ids(await lab.store.cells(after="cel_09", limit=3)) == ids[10:13]
     assert _ids(await lab.store.cells("ses_0", live=True, after="cel_06", limit=2)) == ["cel_12", "cel_18"]
     assert list(await lab.store.cells("ses_9")) == []
+
+
+@chapter("a cell is found in its session by the key under which it was asked for, whatever becomes of it")
+async def _operations(lab: StoreLab) -> None:
+    store = lab.store
+    rows = [cell("cel_1", operation_key="k"), cell("cel_2"), cell("cel_3", operation_key="k 2")]
+    await put(store, *rows, cell("cel_4", "ses_b", operation_key="k"))
+    same(list(await store.cells("ses_a", operation_key="k")), rows[:1])
+    same(list(await store.cells("ses_a", operation_key="K")), [])
+    assert _ids(await store.cells(operation_key="k")) == ["cel_1", "cel_4"]
+    ended = replace(rows[0], state="completed", live=False, ended_ms=NOW_MS)
+    await put(store, replace(rows[0], state="asleep", doc={"x": 1}), ended)
+    same(list(await store.cells("ses_a", operation_key="k", live=False)), [ended])
+    await put(store, replace(ended, operation_key=None))
+    same(list(await store.cells("ses_a", operation_key="k")), [])
 
 
 @chapter("a cell that has ended is live no more")

@@ -7,15 +7,11 @@ is told from what was written down. While a person has to answer, nobody waits b
 from dataclasses import replace
 from typing import Any
 
-from cloister.cells.cut import fit
 from cloister.core.cell import (
-    CellState,
-    Completed,
     Content,
     Failed,
     Interrupted,
     Observation,
-    Terminated,
     WaitingForApproval,
     Yielded,
 )
@@ -26,9 +22,7 @@ from cloister.core.turn import Status
 from cloister.threads.drivers.hints import hinted
 from cloister.threads.drivers.telling import refused, seen_of
 from cloister.threads.drivers.workers import named, no_worker
-from cloister.threads.open_turn import OpenTurn, PastEnd
-
-_LOST = ErrorObject("INTERRUPTED", "the cell was stopped")
+from cloister.threads.open_turn import OpenTurn
 
 
 async def run_cell(turn: OpenTurn, item: Item) -> None:
@@ -78,7 +72,7 @@ async def _begun(turn: OpenTurn, item: Item) -> Observation:
             return await turn.session.wait(cell_id)
         past = await turn.end_of(item)
         if past is not None:
-            return _read(past)
+            return past
     return await turn.exec(item, item.detail.code)
 
 
@@ -89,7 +83,7 @@ async def _looked_at(turn: OpenTurn, cell_id: Any, terms: dict[str, Any]) -> Obs
         past = await turn.past_cell(cell_id) if turn.resumed and isinstance(cell_id, str) else None
         if past is None:
             raise
-        return _read(past)
+        return past
 
 
 async def _to_the_end(turn: OpenTurn, seen: Observation, code: str = "") -> tuple[Observation, Content]:
@@ -104,26 +98,3 @@ async def _to_the_end(turn: OpenTurn, seen: Observation, code: str = "") -> tupl
         session = turn.session
         seen = replace(seen, error=hinted(seen.error, code, session.language, session.tools))
     return seen, (*said, *seen_of(seen))
-
-
-def _read(past: PastEnd) -> Observation:
-    result = past.result
-    content = result.content
-    if past.max_output_bytes is not None:
-        content, _ = fit(content, past.max_output_bytes)
-    common: dict[str, Any] = {
-        "cell_id": past.cell_id,
-        "content": content,
-        "diagnostics": result.diagnostics,
-        "external_calls": result.external_calls,
-        "metrics": result.metrics,
-    }
-    match past.state:
-        case CellState.COMPLETED:
-            return Completed(**common, result=result.result)
-        case CellState.TERMINATED:
-            return Terminated(**common)
-        case CellState.INTERRUPTED:
-            return Interrupted(**common, error=result.error or _LOST)
-        case _:
-            return Failed(**common, error=result.error or _LOST)

@@ -33,9 +33,9 @@ async def hear(turn: OpenTurn, model: Model, asked: Asked, transport: Transport,
         async for piece in pieces:
             match piece:
                 case TextDelta(index, text):
-                    await _tell(turn, begun, index, AgentMessage(), text)
+                    _tell(turn, begun, index, AgentMessage(), text)
                 case ReasoningDelta(index, text):
-                    await _tell(turn, begun, index, AgentReasoning(), text)
+                    _tell(turn, begun, index, AgentReasoning(), text)
                 case CallDelta():
                     # What is to be done is told when it is whole.
                     pass
@@ -93,15 +93,13 @@ def usage_of(answer: Answer, model_ms: int) -> TurnUsage:
     )
 
 
-async def _tell(
-    turn: OpenTurn, begun: dict[int, Item], index: int, detail: AgentMessage | AgentReasoning, text: str
-) -> None:
+def _tell(turn: OpenTurn, begun: dict[int, Item], index: int, detail: AgentMessage | AgentReasoning, text: str) -> None:
     if not text:
         return
     item = begun.get(index)
     if item is None:
         item = begun[index] = turn.item(detail)
-        await turn.keep(item)
+        turn.begin(item)
     turn.delta(item, text)
 
 

@@ -4,6 +4,7 @@ Where it stands is read from what was written down, in each round anew: going on
 differ in their `Work` alone: what they offer a model, what they take its answer for, and how that is done.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -157,14 +158,13 @@ class Talk:
     async def _conversation(self) -> Conversation:
         turn = self._turn
         items = await turn.all_items()
-        answers: dict[str, Sequence[Said]] = {}
-        for turn_id in dict.fromkeys(item.turn_id for item in items):
-            if turn_id == turn.turn.id:
-                answers[turn_id] = _said(turn.answers)
-                continue
-            if turn_id not in self._past:
-                self._past[turn_id] = _said(await turn.answers_of(turn_id))
-            answers[turn_id] = self._past[turn_id]
+        turns = list(dict.fromkeys(item.turn_id for item in items))
+        unread = [turn_id for turn_id in turns if turn_id not in self._past and turn_id != turn.turn.id]
+        # Together: a conversation has many turns, and each is a question to the store.
+        read = await asyncio.gather(*map(turn.answers_of, unread))
+        self._past |= zip(unread, map(_said, read), strict=True)
+        past = {**self._past, turn.turn.id: _said(turn.answers)}
+        answers = {turn_id: past[turn_id] for turn_id in turns}
         return conversation(items, answers, self._model.capabilities, turn.turn.id)
 
 

@@ -1,0 +1,3 @@
+-- Cells have the keys under which clients asked for them.
+ALTER TABLE cells ADD COLUMN operation_key text;
+CREATE INDEX cells_by_operation ON cells (session_id, operation_key) WHERE operation_key IS NOT NULL;
