@@ -46,8 +46,10 @@ async def test_item_that_was_being_written_as_its_turn_was_interrupted_ends_with
 
     async def run(turn: OpenTurn) -> TurnEnd:
         locked = Locked(path)
-        await _cut(asyncio.create_task(turn.keep(turn.item(AgentMessage("Once upon")))), locked)
-        cut.set()
+        try:
+            await _cut(asyncio.create_task(turn.keep(turn.item(AgentMessage("Once upon")))), locked)
+        finally:
+            cut.set()
         await asyncio.Event().wait()
         return TurnEnd()
 
@@ -73,10 +75,12 @@ async def test_words_that_were_being_delivered_as_their_turn_was_interrupted_are
         begun.set()
         await said.wait()
         locked = Locked(path)
-        await _cut(asyncio.create_task(turn.take_inputs()), locked)
-        await turn.load()
-        delivered.append(inputs_of(turn))
-        cut.set()
+        try:
+            await _cut(asyncio.create_task(turn.take_inputs()), locked)
+            await turn.load()
+            delivered.append(inputs_of(turn))
+        finally:
+            cut.set()
         await asyncio.Event().wait()
         return TurnEnd()
 
