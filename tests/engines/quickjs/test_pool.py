@@ -10,6 +10,7 @@ from cloister.core.errors import EngineUnavailable
 from cloister.core.limits import SessionLimits
 from cloister.engines.quickjs import pool
 from cloister.engines.quickjs.engine import QuickJSEngine
+from cloister.engines.quickjs.process import WorkerProcess
 from cloister.ports.engine import Failed, Finished, Program, Turn
 
 pytestmark = pytest.mark.anyio
@@ -167,3 +168,25 @@ async def test_closing_twice_or_after_the_engine_is_fine() -> None:
     await interpreter.close()
     with pytest.raises(EngineUnavailable):
         await engine.open(LIMITS)
+
+
+async def test_who_asks_again_as_soon_as_no_worker_started_is_told_so_again() -> None:
+    starts = 0
+
+    async def none() -> WorkerProcess:
+        nonlocal starts
+        starts += 1
+        raise OSError("no more processes")
+
+    made = pool.Pool(none, capacity=4)
+
+    async def insist() -> None:
+        # Without a round of the event loop in between: the starts that failed are hardly over.
+        for _ in range(3):
+            with pytest.raises(EngineUnavailable, match="no more processes"):
+                await made.acquire()
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(insist(), insist())
+    assert starts >= 3
+    await made.close()

@@ -47,14 +47,23 @@ class Pool:
             async with asyncio.timeout(_START_SECONDS):
                 worker = await self._spawn()
         except ConfinementUnavailable as error:
+            self._is_over()
             self._refuse(error)
             return
         except (OSError, WorkerLost, EngineUnavailable, TimeoutError) as error:
+            self._is_over()
             self._refuse(EngineUnavailable(f"no TypeScript worker starts: {error}"))
             return
+        self._is_over()
         self._alive.add(worker)
         worker.ended.add_done_callback(lambda _: self._bury(worker))
         self._offer(worker)
+
+    def _is_over(self) -> None:
+        """This start, before anybody hears what came of it: who comes to wait now must not count on it."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._starting.discard(task)
 
     def _refuse(self, error: EngineUnavailable | ConfinementUnavailable) -> None:
         """All who wait hear of it: the next start would fail as this one did."""
