@@ -10,7 +10,9 @@ from cloister import (
     Approval,
     ApprovalState,
     CellLimits,
+    Cloister,
     Completed,
+    Event,
     RunStatus,
     Session,
     WaitingForApproval,
@@ -331,3 +333,29 @@ async def test_time_that_a_person_takes_is_not_the_cells(language: str) -> None:
         observer = await observe(session, seen.cell_id)
         await house.cloister.decide(seen.approvals[0].id, "allow")
         assert result(await observer) == PAID
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("by", ["exec", "wait_any"])
+async def test_question_that_is_answered_before_its_observer_looks_is_no_reason_to_yield(by: str) -> None:
+    till, answering = Till(), list[asyncio.Task[None]]()
+
+    async def answer() -> None:
+        for approval in await cloister.approvals(state="pending"):
+            await cloister.decide(approval.id, "allow")
+
+    def heard(event: Event) -> None:
+        # Done after the observer is woken, and before it has come to look.
+        if event.kind == "cell.hibernated":
+            answering.append(asyncio.get_running_loop().create_task(answer()))
+
+    async with Cloister(tools=[till.tool], on_event=heard) as cloister:
+        session = await cloister.open_session()
+        if by == "exec":
+            seen = await session.exec("await refund('A7')", yield_ms=LONG)
+        else:
+            cell_id = (await session.exec("await refund('A7')", yield_ms=0)).cell_id
+            seen = await session.wait_any([cell_id], timeout_ms=LONG)
+        await answering[0]
+    assert isinstance(seen, Completed), seen
+    assert seen.result == PAID

@@ -146,6 +146,11 @@ class Life:
             self.check_unobserved()
         self.observer = by
 
+    def observe_on(self, by: "asyncio.Future[None] | None" = None) -> "asyncio.Future[None]":
+        """Whoever looks found nothing, and looks on; done when there is something to tell."""
+        self.observer = by if by is not None else asyncio.get_running_loop().create_future()
+        return self.observer
+
     def look_away(self) -> None:
         self.observer = None
         self.handed_over = False

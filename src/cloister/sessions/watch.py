@@ -39,14 +39,19 @@ class Watch:
             life.check_unattended()
         if not life.detached:
             self._detach(life)
-        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        news: asyncio.Future[None] = loop.create_future()
         life.observe(news)
         try:
             if yield_ms > 0 and not self._has_news(life):
+                until = loop.time() + yield_ms / 1000
                 alarm, self._spare = self._spare or Alarm(), None
                 alarm.set(yield_ms / 1000, life.poke)
                 try:
                     await news
+                    while not (self._is_told_of(life) or loop.time() >= until):
+                        # A question, answered before anybody came to look: the program goes on, and so does the wait.
+                        await life.observe_on()
                 finally:
                     if self._spare is None:
                         alarm.put_off()
@@ -79,8 +84,14 @@ class Watch:
                 life.observe(news)
                 stack.callback(life.look_away)
             if timeout_ms > 0 and not any(self._has_news(life) for life in lives):
+                until = loop.time() + timeout_ms / 1000
                 stack.callback(loop.call_later(timeout_ms / 1000, lives[0].poke).cancel)
                 await news
+                while not (any(map(self._is_told_of, lives)) or loop.time() >= until):
+                    news = lives[0].observe_on()
+                    for life in lives[1:]:
+                        life.observe_on(news)
+                    await news
             handed_over = [life for life in lives if life.handed_over]
         told = next((life for life in lives if self._has_news(life)), None)
         if told is None and handed_over:
@@ -105,6 +116,10 @@ class Watch:
             return False
         asked = life.cell.approval_ids
         return self._desk.are_open(asked) and not self._desk.being_answered(asked)
+
+    def _is_told_of(self, life: Life) -> bool:
+        """Whether there is something for an observer who was woken."""
+        return life.result is not None or life.handed_over or self.is_with_people(life)
 
     def _has_news(self, life: Life) -> bool:
         if life.result is not None or life.sleeper is None:
