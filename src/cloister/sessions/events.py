@@ -242,7 +242,7 @@ class Events:
                         self._deliver_all(told, await _numbers(told, written))
                     continue
                 some, self._unwritten = self._unwritten, []
-                hasty, self._hasty = self._hasty, False
+                hasty, self._hasty = self._hasty or self._are_read(some), False
                 # They hear of it in the next round of the event loop, and `append` hands over in this one: whatever is
                 # handed over from then on comes behind it.
                 self._tell_sent()
@@ -250,6 +250,11 @@ class Events:
         finally:
             self._writing = None
             self._tell_sent()
+
+    def _are_read(self, some: Sequence[Append]) -> bool:
+        """Whether somebody waits for one of these: a moment is what they wait, and no write to come."""
+        streams = self._streams
+        return bool(streams) and (_ALL in streams or any(one.session_id in streams for one in some))
 
     def _tell_sent(self) -> None:
         waiting, self._sent = self._sent, []
