@@ -92,9 +92,14 @@ class Service:
 
     async def approval(self, tenant: str, approval_id: str) -> Approval:
         """The question of that id, if its session is this tenant's. Raises `ApprovalNotFound`."""
-        found = await self.cloister.approval(approval_id)
+        none = ApprovalNotFound(f"there is no approval {approval_id!r}")
+        try:
+            found = await self.cloister.approval(approval_id)
+        except ApprovalNotFound:
+            # What a library says to its caller about where to look is not so here.
+            raise none from None
         if not await self.is_of(tenant, found.session_id):
-            raise ApprovalNotFound(f"there is no approval {approval_id!r}")
+            raise none
         return found
 
     # -- programs that were asked about ----------------------------------------------------------------------
