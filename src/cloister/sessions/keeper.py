@@ -124,6 +124,11 @@ class Keeper:
         writes.append(Put(self._row(life, state, slept, image=name)))
         return self._ink.hold(self._session_id, *writes, lost=self._lost(page, snapshot))
 
+    def over(self, life: Life) -> Awaitable[object]:
+        """To be awaited before `ended`, for a program that came to its end by itself: raises if something that it was
+        told is not on record."""
+        return self._ink.over(self._session_id, life.id)
+
     def ended(
         self,
         life: Life,
@@ -155,7 +160,7 @@ class Keeper:
         doc = {"result": to_json(result), "content": list(cell.output.untaken()), **self._course(life)}
         # Until somebody has read it, somebody must keep it.
         writes.append(Put(self._row(life, state, doc, ended=True)))
-        written = self._write(*writes)
+        written = self._ink.end(self._session_id, life.id, *writes)
         if (lost := self._lost(page, snapshot)) is not None:
             self._ink.heed(written, lost)
         return written

@@ -31,6 +31,9 @@ class StoreJournal:
     async def settle(self, settled: Settled) -> None:
         await self._store.write(Batch((Settle(settled),)))
 
+    async def settle_soon(self, settled: Settled) -> None:
+        await self.settle(settled)
+
     async def look_up(self, key: str) -> Entry | None:
         return await self._store.call(key)
 
