@@ -5,7 +5,7 @@ how large they are takes longer than most of them do. Blobs are packed by the wr
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -93,18 +93,56 @@ _WRITE_BYTES = 500
 def steps_of(batch: Batch, now_ms: int) -> Steps:
     """Raises `InvalidInput` for what no store takes."""
     rules.check_batch(batch)
-    steps = tuple([_step(write, now_ms) for write in batch.writes])
+    steps = tuple([_step(write, now_ms) for write in _made_and_settled(batch.writes)])
     weight = _WRITE_BYTES * len(steps)
     for step in steps:
         for part in step.args:
             if part.__class__ is tuple:
-                weight += sum([len(column) for column in part if column.__class__ is str])
+                weight += _doc_bytes(part)
             elif part.__class__ is bytes:
                 weight += len(part)
     return Steps(batch.fence, steps, weight)
 
 
-def _step(write: Write, now_ms: int) -> Step:
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A call whose intent and settlement are in one batch."""
+
+    intent: Intent
+    settled: Settled
+
+
+def _made_and_settled(writes: Sequence[Write]) -> Sequence[Write | _Made]:
+    """The same writes, with both parts of a call as one: that is one statement, and the row is written once."""
+    out: list[Write | _Made] = []
+    # Where an intent is that nothing was written about since.
+    intents: dict[str, int] = {}
+    for write in writes:
+        match write:
+            case Intend(intent=intent):
+                if intents.pop(intent.key, None) is None:
+                    intents[intent.key] = len(out)
+            case Settle(settled=settled) if settled.status is not CallStatus.APPROVAL_PENDING:
+                place = intents.pop(settled.key, None)
+                if place is not None:
+                    made = out[place]
+                    assert isinstance(made, Intend)
+                    out[place] = _Made(made.intent, settled)
+                    continue
+            case Drop() | Put(row=Entry()):
+                intents.clear()
+            case _:
+                pass
+        out.append(write)
+    return out
+
+
+def _doc_bytes(columns: Columns) -> int:
+    """Of the largest: of those that are no docs, none is of a size that matters."""
+    return max([len(column) for column in columns if column.__class__ is str], default=0)
+
+
+def _step(write: Write | _Made, now_ms: int) -> Step:
     match write:
         case Put(row=row):
             shape = shape_of(row)
@@ -119,6 +157,8 @@ def _step(write: Write, now_ms: int) -> Step:
             return partial(_intend, intent, encode_entry(Entry(intent)))
         case Settle(settled=settled):
             return partial(_settle, settled, settled_columns(settled))
+        case _Made(intent=intent, settled=settled):
+            return partial(_make, intent, settled, encode_entry(Entry(intent, settled)))
         case Append(session_id=session_id, kind=kind, at_ms=at_ms, doc=doc):
             within = (write.thread_id, write.turn_id, write.item_id)
             return partial(_append, (session_id, kind, at_ms, dumps(doc), *within))
@@ -204,6 +244,13 @@ def _settle(settled: Settled, columns: Columns, hand: Hand) -> None:
         return
     rules.settled(_outline(hand, settled.key), settled)
     hand.run(_SETTLE, (*columns, settled.key))
+
+
+def _make(intent: Intent, settled: Settled, columns: Columns, hand: Hand) -> None:
+    if not hand.changes(_INTEND, columns):
+        # The key is known: the rules of the journal say what may be written over it.
+        _intend(intent, encode_entry(Entry(intent)), hand)
+        _settle(settled, settled_columns(settled), hand)
 
 
 def _outline(hand: Hand, key: str) -> Entry | None:
