@@ -209,7 +209,7 @@ async def test_long_text_is_cut_in_its_middle_with_a_marker_and_saved_whole(hous
         assert isinstance(seen, Completed)
         (shown,) = texts(seen)
         path = f"/outputs/{seen.cell_id}.txt"
-        marker = f"\n[… 920 bytes (about 230 tokens) are missing here; the whole output is in {path} …]\n"
+        marker = f"\n[… 920 bytes (about 230 tokens) are missing here; they are in {path} …]\n"
         assert shown == "a" * 40 + marker + "b" * 40
         assert await _file(session, seen) == text + "\n"
 

@@ -12,9 +12,7 @@ from cloister.cells.cut import bytes_for, cut_middle, fit
 
 Item = Mapping[str, Any]
 
-MARKER = re.compile(
-    r"\n\[… (\d+) bytes \(about (\d+) tokens\) are missing here(?:; the whole output is in (\S+))? …\]\n"
-)
+MARKER = re.compile(r"\n\[… (\d+) bytes \(about (\d+) tokens\) are missing here(?:; they are in (\S+))? …\]\n")
 
 # Letters of one to four bytes, and what clings to them; nothing that looks like a marker.
 texts = st.text(st.sampled_from("abé漢😀\u0301\u200d\n"), max_size=60)
@@ -70,9 +68,7 @@ def test_middle_is_cut_and_the_marker_says_how_much() -> None:
 
 def test_marker_says_where_the_whole_output_is() -> None:
     kept, _ = cut_middle("abcdefghij", 5, "/outputs/cel_1.txt")
-    assert kept == (
-        "abc\n[… 5 bytes (about 2 tokens) are missing here; the whole output is in /outputs/cel_1.txt …]\nij"
-    )
+    assert kept == ("abc\n[… 5 bytes (about 2 tokens) are missing here; they are in /outputs/cel_1.txt …]\nij")
 
 
 @pytest.mark.parametrize("budget", [0, -5])
@@ -145,7 +141,7 @@ def test_images_stay_between_the_texts_they_were_between() -> None:
     parts = [_image("1"), _text("aaaa"), _image("2"), _text("bbbb"), _image("3"), _text("cccc"), _image("4")]
     kept, missing = fit(parts, 4, "/outputs/x.txt")
     assert missing == 8
-    marker = "\n[… 8 bytes (about 2 tokens) are missing here; the whole output is in /outputs/x.txt …]\n"
+    marker = "\n[… 8 bytes (about 2 tokens) are missing here; they are in /outputs/x.txt …]\n"
     assert kept == (
         _image("1"),
         _text("aa" + marker),

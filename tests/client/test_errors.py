@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from cloister.client.errors import ERROR_OF, Problem, RequestRefused, error_of
@@ -40,3 +43,10 @@ def test_code_of_a_newer_server_is_refused_with_its_code() -> None:
     error = error_of(Problem(418, "TEAPOT", "no coffee"))
     assert isinstance(error, RequestRefused)
     assert error.problem.code == "TEAPOT"
+
+
+def test_client_without_its_extra_says_what_to_install() -> None:
+    code = "import sys; sys.modules['httpx2'] = None; import cloister.client"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "pip install 'cloister[client]'" in done.stderr

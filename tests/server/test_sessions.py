@@ -3,13 +3,14 @@
 import asyncio
 import base64
 import socket
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
 from cloister.core.serving import ServerLimits
-from tests.server.lab import RUNNER, Running, running
+from tests.server.lab import OTHER, RUNNER, Running, running
 
 
 def _problem(found: httpx2.Response) -> tuple[int, str]:
@@ -355,3 +356,19 @@ def test_question_that_nobody_answers_in_time_has_expired() -> None:
         assert (told["outcome"], told["approval"]["state"]) == ("expired", "expired")
         many = client.post("/v1/approvals/decide", json={"decisions": [{"id": asked, "decision": "allow"}]}).json()
         assert [one["outcome"] for one in many["results"]] == ["expired"]
+
+
+def test_question_of_a_server_before_is_told_as_it_ended(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/c.db"
+    with running(url) as first, first.client() as client:
+        client.post("/v1/sessions", json={"id": "kept"})
+        run = client.post("/v1/sessions/kept/run", json={"code": "await refund('A', 1)"}).json()
+        asked = f"/v1/approvals/{run['approvals'][0]['id']}"
+        assert client.post(asked, json={"decision": "deny"}).json()["outcome"] == "denied"
+        assert _ended(client, run, "kept")["status"] == "failed"
+    with running(url) as second:
+        with second.client() as client:
+            told = client.post(asked, json={"decision": "allow"}).json()
+            assert (told["outcome"], told["approval"]["state"]) == ("already_decided", "denied")
+        with second.client(OTHER) as client:
+            assert _problem(client.post(asked, json={"decision": "allow"})) == (404, "APPROVAL_NOT_FOUND")

@@ -7,6 +7,7 @@ from cloister.core.approval import Approval, Decided
 from cloister.core.errors import ApprovalNotFound, CloisterError
 from cloister.gate import ApprovalDesk
 from cloister.gate.decisions import mappings, refused
+from cloister.ports.rows import ApprovalRow
 from cloister.sessions.ledger import Ledger
 from cloister.sessions.questions import QuestionBook
 
@@ -22,6 +23,20 @@ class Approving:
         """The questions that calls have raised here, oldest first: all, or those in one state or of one session."""
         return self._desk.list(state=state, session_id=session_id)
 
+    async def approval(self, approval_id: str) -> Approval:
+        """One question: of this host, or of the store if another host asked it, or one before this. Raises
+        `ApprovalNotFound`."""
+        try:
+            return self._desk.get(approval_id)
+        except ApprovalNotFound:
+            row = await self._row(approval_id)
+            if row is None:
+                raise
+            # Here, because what looks after stores knows hosts.
+            from cloister.app.kept.answering import as_it_is
+
+            return as_it_is(row)
+
     async def decide(
         self, approval_id: str, decision: object, *, message: str | None = None, rule: str | None = None
     ) -> Approval:
@@ -34,9 +49,7 @@ class Approving:
         try:
             decided = self._desk.decide(approval_id, decision, message=message, rule=rule)
         except ApprovalNotFound:
-            # What is no name at all is no key of a store either.
-            is_name = isinstance(approval_id, str) and approval_id.isidentifier()  # pyright: ignore[reportUnnecessaryIsInstance]
-            if self._ledger is None or not is_name or await self._ledger.store.approval(approval_id) is None:
+            if self._ledger is None or await self._row(approval_id) is None:
                 raise
             # Here, because what looks after stores knows hosts.
             from cloister.app.kept.answering import answer
@@ -56,6 +69,12 @@ class Approving:
             if one.error is not None and one.error["code"] == ApprovalNotFound.code:
                 decided[place] = await self._elsewhere(one.id, items[place])
         return decided
+
+    async def _row(self, approval_id: object) -> ApprovalRow | None:
+        """What is written down of it. What is no name at all is no key of a store either."""
+        if self._ledger is None or not isinstance(approval_id, str) or not approval_id.isidentifier():
+            return None
+        return await self._ledger.store.approval(approval_id)
 
     async def _elsewhere(self, approval_id: str, item: Mapping[str, Any]) -> Decided:
         """Of what this host does not know."""

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from cloister.app.cloister import Cloister
 
 log = logging.getLogger("cloister.app")
+# Whoever answers a question for a host that has ended has its session for a moment.
+_WAIT_MS = 2_000
 
 
 class Conversing:
@@ -122,8 +124,10 @@ class _Host:
     async def _open(self, session_id: str, tenant: str, source: ClientTools | None, language: Language) -> Session:
         if source is not None:
             try:
-                return await self._cloister.open_session(session_id, language=language, tenant=tenant, sources=[source])
+                return await self._cloister.open_session(
+                    session_id, language=language, tenant=tenant, sources=[source], wait_ms=_WAIT_MS
+                )
             except SessionExists:
                 # It may go on already, with what it had: then it is given them now.
                 pass
-        return await self._cloister.open_session(session_id, language=language, tenant=tenant)
+        return await self._cloister.open_session(session_id, language=language, tenant=tenant, wait_ms=_WAIT_MS)

@@ -69,7 +69,7 @@ def _is_text(item: Mapping[str, Any]) -> bool:
 
 def _marker(missing: int, saved: str | None) -> str:
     tokens = -(-missing // BYTES_PER_TOKEN)
-    where = f"; the whole output is in {saved}" if saved is not None else ""
+    where = f"; they are in {saved}" if saved is not None else ""
     return f"\n[… {missing} bytes (about {tokens} tokens) are missing here{where} …]\n"
 
 

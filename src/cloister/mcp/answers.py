@@ -49,7 +49,7 @@ def told(seen: Observation, session_id: str, options: McpOptions) -> CallToolRes
         data["saved_output"] = seen.saved_output
     lines = _end(seen, data, options)
     if seen.saved_output is not None:
-        lines.append(f"The whole output is in the session's file {seen.saved_output}.")
+        lines.append(f"What is missing above is in the session's file {seen.saved_output}.")
     blocks.append(TextContent(text="\n".join(lines)))
     failed = isinstance(seen, (Failed, Interrupted))
     return _result(blocks, data, session_id, failed=failed)

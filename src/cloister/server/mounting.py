@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cloister.core.approval import Approval
-from cloister.core.errors import ApprovalNotFound, SessionNotFound
+from cloister.core.errors import SessionNotFound
 from cloister.core.language import Language
 from cloister.server.problems import Problem
 from cloister.server.service import Service
@@ -103,6 +103,5 @@ class TenantHost:
     async def decide(
         self, approval_id: str, decision: object, *, message: str | None = None, rule: str | None = None
     ) -> Approval:
-        if not any(one.id == approval_id for one in await self.approvals()):
-            raise ApprovalNotFound(f"there is no approval {approval_id!r}")
+        await self._service.approval(self._tenant, approval_id)
         return await self._service.cloister.decide(approval_id, decision, message=message, rule=rule)

@@ -7,10 +7,11 @@ import asyncio
 import logging
 
 from cloister.app import Cloister
+from cloister.core.approval import Approval
 from cloister.core.cell import Interrupted, Observation
 from cloister.core.codes import Code, RunStatus
 from cloister.core.diagnostic import ErrorObject
-from cloister.core.errors import CellBusy, CellNotFound, SessionNotFound
+from cloister.core.errors import ApprovalNotFound, CellBusy, CellNotFound, SessionNotFound
 from cloister.core.ids import IdSource, check_session_id
 from cloister.core.limits import SessionLimits
 from cloister.core.run import RunResult
@@ -88,6 +89,18 @@ class Service:
             return found.tenant == row_tenant(tenant)
         meta = await self.cloister.stored_session(session_id)
         return meta is not None and meta.tenant == row_tenant(tenant)
+
+    async def approval(self, tenant: str, approval_id: str) -> Approval:
+        """The question of that id, if its session is this tenant's. Raises `ApprovalNotFound`."""
+        none = ApprovalNotFound(f"there is no approval {approval_id!r}")
+        try:
+            found = await self.cloister.approval(approval_id)
+        except ApprovalNotFound:
+            # What a library says to its caller about where to look is not so here.
+            raise none from None
+        if not await self.is_of(tenant, found.session_id):
+            raise none
+        return found
 
     # -- programs that were asked about ----------------------------------------------------------------------
 

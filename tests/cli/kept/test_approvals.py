@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from cloister import ApprovalClosed, Cloister, Completed, Failed, InvalidInput, SessionExists, WaitingForApproval, tool
 from cloister.app.kept import Answered, answer, claimed
 from cloister.ports.clock import SystemClock
+from cloister.ports.rows import Put
 from cloister.stores.sqlite import SqliteStore
 from tests.cli.shell import Shell
 from tests.cli.typing import Said, Typist
@@ -230,6 +232,33 @@ async def test_of_many_answers_one_counts(tmp_path: Path) -> None:
         assert kept is not None
         assert kept.state in ("allowed", "denied")
         assert [row.kind for row in await store.events()].count("approval.decided") == 1
+
+
+@pytest.mark.anyio
+async def test_answer_to_what_nobody_waits_for_any_more_counts_for_nothing(tmp_path: Path) -> None:
+    @tool(approval_policy="manual")
+    async def pay() -> str:
+        return "paid"
+
+    url = f"sqlite://{tmp_path}/c.db"
+    async with Cloister(tools=[pay], store=url) as host:
+        asked = (await (await host.open_session("s")).run("await pay()")).approvals[0]
+    async with SqliteStore(tmp_path / "c.db", clock=SystemClock()) as store:
+        question, cell = await store.approval(asked.id), await store.cell(asked.cell_id)
+        assert question is not None
+        assert cell is not None
+        # As a host leaves it that is killed between its question and the cell that asks.
+        orphan = {**question.doc, "approval": {**question.doc["approval"], "id": "apr_orphan", "cell_id": "cel_none"}}
+        async with claimed(store, "s") as ours:
+            await ours.write([Put(replace(question, id="apr_orphan", cell_id="cel_none", doc=orphan))])
+            await ours.write([Put(replace(cell, live=False))])
+        for one in ("apr_orphan", asked.id):
+            with pytest.raises(ApprovalClosed, match="cancelled"):
+                await answer(store, one, "allow")
+            kept = await store.approval(one)
+            assert kept is not None
+            assert kept.state == "cancelled"
+        assert [row.kind for row in await store.events()].count("approval.cancelled") == 2
 
 
 @pytest.mark.slow

@@ -54,7 +54,8 @@ class Talker:
         self.thread = await self._its_thread()
         async with asyncio.TaskGroup() as group:
             self._group = group
-            group.create_task(self._listen(self.thread.id))
+            # One that has never reached its server gives up soon, and that one may be killed by now.
+            group.create_task(self._sure(lambda: self._listen(self._id)))
             for said in self._conversation.turns:
                 params = TurnParams(said.words, operation_key=said.key)
                 begun = await self._sure(lambda params=params: self._client.threads.turn(self._id, params))

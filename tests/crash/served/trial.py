@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cloister.client import AsyncClient, Retry
+from cloister.client import AsyncClient, Retry, ServerUnreachable
 from cloister.core.content import text_of
 from cloister.core.item import ToolCall, item_from_json
 from cloister.core.turn import Receipt, Status
@@ -118,7 +118,11 @@ class Trial:
         if server.over.done() or not self.talking.done() or self.talking.exception() is not None:
             server.kill()
             return await server.over
-        await self._look_at_all()
+        try:
+            await self._look_at_all()
+        except ServerUnreachable:
+            # It came to its point only now; one that lives and does not answer is stuck.
+            return await server.over
         server.kill(signal.SIGTERM)
         return await server.over
 

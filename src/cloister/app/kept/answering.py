@@ -1,8 +1,9 @@
 """Questions to people, answered from outside the host that asks: by the desk itself, for the moment.
 
 Where no host has the session, the answer is written down as the decision that it is, and whoever goes on with the
-session next finds it there. Where one has it, the answer is left for that host (`sessions/questions.py`): it decides,
-and this waits a while for what becomes of it. Either way an answer is written only in exchange for an open question.
+session next finds it there; but a question that nobody waits for any more is cancelled instead. Where one has it, the
+answer is left for that host (`sessions/questions.py`): it decides, and this waits a while for what becomes of it.
+Either way an answer is written only in exchange for an open question.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from cloister.gate.question import Question
 from cloister.ports.clock import SystemClock
 from cloister.ports.rows import Append, ApprovalRow, Batch, Decide, Write
 from cloister.ports.store import Store
+from cloister.sessions.abandoned import has_ended
 from cloister.sessions.questions import ANSWERED, answered_row, approval_row, seen_question
 
 _PAGE = 1000
@@ -112,10 +114,13 @@ async def answer(
                 events.append(Append(session_id, kind, SystemClock().now_ms(), data, *within))
 
             desk, approval = _desk(row, moved, emit)
+            if cell is None or not cell.live or has_ended(cell):
+                # Its host was killed as it asked, or has ended without a word: nobody waits for the answer.
+                desk.cancel([approval.id])
             try:
                 decided = desk.decide(approval.id, decision, message=message, rule=rule)
             finally:
-                # That its time is over is written down too.
+                # That it is over is written down too.
                 writes: list[Write] = [Decide(approval_row(one), was=row.state) for one in moved[-1:]]
                 if writes:
                     await ours.write([*writes, *events])

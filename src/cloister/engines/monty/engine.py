@@ -18,6 +18,7 @@ from cloister.engines.monty.checker import Checker
 from cloister.engines.monty.features import UNSUPPORTED
 from cloister.engines.monty.interpreter import MontyInterpreter
 from cloister.engines.monty.lane import Lane
+from cloister.engines.monty.scratch import scratch
 from cloister.engines.monty.seat import Cabin, Desk
 from cloister.engines.monty.state import split
 
@@ -56,7 +57,7 @@ class MontyEngine:
             raise InvalidLimits(f"a Python worker has at most {MAX_MEMORY_MB} MB; memory_mb={limits.memory_mb}")
 
     async def __aenter__(self) -> "MontyEngine":
-        self._scratch = tempfile.TemporaryDirectory(prefix="cloister-")
+        self._scratch = scratch()
         try:
             self._launcher = await self._confined(Path(self._scratch.name))
             self._pool = monty.AsyncMonty(**self._pool_options())

@@ -50,14 +50,12 @@ async def _of_tenant(visit: Visit, approvals: list[Approval]) -> list[Approval]:
 async def decide_many(request: Request, body: DecideMany) -> Response:
     """Answer several. Each is decided, or refused, by itself; what became of it is in the same place."""
     visit = visit_of(request)
-    known = {one.id for one in await _of_tenant(visit, await visit.service.cloister.approvals())}
     results: list[dict[str, Any]] = []
     for one in body.decisions:
-        if one.id not in known:
-            results.append({"id": one.id, "outcome": "not_found"})
-            continue
         try:
             results.append(await _decided(visit, one.id, one))
+        except ApprovalNotFound:
+            results.append({"id": one.id, "outcome": "not_found"})
         except CloisterError as error:
             said = {"code": error.code, "message": error.message}
             results.append({"id": one.id, "outcome": "refused", "error": said})
@@ -69,19 +67,17 @@ async def decide_many(request: Request, body: DecideMany) -> Response:
 )
 async def decide(request: Request, approval_id: ApprovalId, body: Decide) -> Response:
     """Answer one. What became of it is in `outcome`, also when somebody else was first."""
-    visit = visit_of(request)
-    found = [one for one in await visit.service.cloister.approvals() if one.id == approval_id]
-    if not await _of_tenant(visit, found):
-        raise ApprovalNotFound(f"there is no approval {approval_id!r}")
-    return answer(await _decided(visit, approval_id, body))
+    return answer(await _decided(visit_of(request), approval_id, body))
 
 
 async def _decided(visit: Visit, approval_id: str, body: Decide) -> dict[str, Any]:
-    cloister = visit.service.cloister
+    service = visit.service
+    # Also one that was asked before this host began, or by another one.
+    await service.approval(visit.tenant, approval_id)
     try:
-        done = await cloister.decide(approval_id, body.decision, message=body.message, rule=body.rule)
+        done = await service.cloister.decide(approval_id, body.decision, message=body.message, rule=body.rule)
     except ApprovalClosed:
-        done = next(one for one in await cloister.approvals() if one.id == approval_id)
+        done = await service.approval(visit.tenant, approval_id)
         outcome = "expired" if done.state is ApprovalState.EXPIRED else "already_decided"
         return {"id": approval_id, "outcome": outcome, "approval": done}
     return {"id": approval_id, "outcome": "denied" if body.decision == "deny" else "executed", "approval": done}

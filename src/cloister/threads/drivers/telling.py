@@ -32,7 +32,7 @@ def seen_of(seen: Observation) -> Content:
     """One observation: what the cell had to say, and how it stands."""
     lines = _stands(seen)
     if seen.saved_output is not None:
-        lines.append(f"The whole output is in the session's file {seen.saved_output}.")
+        lines.append(f"What is missing above is in the session's file {seen.saved_output}.")
     return (*seen.content, *text_content("\n".join(lines)))
 
 
