@@ -76,7 +76,15 @@ async def outer(n):
 nested = await outer({d})
 nested
 """,
-        f"got.append(await safe(pay, {e}))\nstore('failed', got[-1])\nraise ValueError('on purpose')",
+        f"""
+seen = []
+for i in range(6):
+    seen.append(await safe(look, {e} + 1 + i))
+got.append(await safe(pay, {e}))
+seen.append(await safe(look, {e} + 7))
+store('failed', [got[-1], seen])
+raise ValueError('on purpose')
+""",
         "[got, nested, load('early'), load('failed')]",
     )
     typescript = _script(
@@ -101,7 +109,14 @@ async function outer(n: number) {{
 let nested = await outer({d})
 nested
 """,
-        f"got.push(await safe(pay, {e})); store('failed', got[got.length - 1]); throw new Error('on purpose')",
+        f"""
+let seen: any[] = []
+for (let i = 0; i < 6; i++) seen.push(await safe(look, {e} + 1 + i))
+got.push(await safe(pay, {e}))
+seen.push(await safe(look, {e} + 7))
+store('failed', [got[got.length - 1], seen])
+throw new Error('on purpose')
+""",
         "[got, nested, load('early'), load('failed')]",
     )
     return {"python": python, "typescript": typescript}

@@ -123,8 +123,8 @@ async def test_a_call_whose_end_cannot_be_written_is_unknown_to_its_program(tmp_
         gate: Any = session._gate
         settle, asked = gate._execution._settle, asyncio.Event()
 
-        async def settling(*args: Any) -> bool:
-            written = await settle(*args)
+        async def settling(*args: Any, **more: Any) -> bool:
+            written = await settle(*args, **more)
             if trouble == "read-only":
                 shop.allow()
             else:

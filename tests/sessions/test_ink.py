@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from cloister.ports.rows import Append, Batch
+from cloister.ports.rows import Append, Batch, CellRow, Drop, Put
 from cloister.sessions.fences import Fences
 from cloister.sessions.ink import Ink
 from cloister.stores.memory_store import MemoryStore
@@ -63,3 +63,67 @@ async def test_event_whose_reader_has_gone_is_written_all_the_same() -> None:
         ink.along("a", Append("a", "event", 1)).cancel()
         ink.send_along()
         assert store.handed == ["event"]
+
+
+class Slow(MemoryStore):
+    """Nothing is safe before it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[Batch] = []
+        self.let_go = asyncio.Event()
+
+    def write(self, batch: Batch) -> Awaitable[tuple[int, ...]]:
+        self.batches.append(batch)
+        return asyncio.ensure_future(self._write(batch))
+
+    async def _write(self, batch: Batch) -> tuple[int, ...]:
+        await self.let_go.wait()
+        return await super().write(batch)
+
+
+async def test_programs_go_ahead_only_so_far() -> None:
+    store, told = Slow(), 0
+    async with store:
+        ink = Ink(store, Fences())
+
+        async def go() -> None:
+            nonlocal told
+            for number in range(100):
+                await ink.go_ahead("a", "cel_a", Drop("values", ("a", f"{number}")))
+                told += 1
+
+        going = asyncio.create_task(go())
+        for _ in range(200):
+            await asyncio.sleep(0)
+        # Nothing is safe yet: one batch is on its way, one behind it, and it waits for the first.
+        assert 0 < told < 100
+        assert len(store.batches) == 2
+        store.let_go.set()
+        async with asyncio.timeout(30):
+            await going
+        assert told == 100
+
+
+async def test_of_a_cell_that_is_held_only_what_was_written_last_is_handed_over() -> None:
+    store = Slow()
+    store.let_go.set()
+    async with store:
+        ink = Ink(store, Fences())
+        rows = [CellRow("cel_a", "a", 1, f"state {n}", live=True, created_ms=1) for n in range(3)]
+        other = CellRow("cel_b", "a", 2, "state", live=True, created_ms=1)
+        for row in (*rows[:2], other, rows[2]):
+            ink.hold("a", Put(row))
+        await ink.write("a")
+        assert store.batches[0].writes == (Put(other), Put(rows[2]))
+
+
+async def test_events_never_go_before_what_they_tell_of() -> None:
+    store = Slow()
+    store.let_go.set()
+    async with store:
+        ink = Ink(store, Fences())
+        await ink.go_ahead("a", "cel_a", Drop("values", ("a", "k")))
+        ink.along("a", event := Append("a", "event", 1))
+        await ink.write("b")
+        assert [batch.writes for batch in store.batches] == [(), (Drop("values", ("a", "k")),), (event,)]

@@ -90,7 +90,7 @@ class Cell:
 
     @property
     def caller(self) -> Caller:
-        return Caller(self.id, self.budget, self.woke, self.offered)
+        return Caller(self.id, self.budget, self.woke, self.offered, keeps=self.keep is not None)
 
     @property
     def approval_ids(self) -> list[str]:

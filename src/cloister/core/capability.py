@@ -21,6 +21,10 @@ class SideEffect(StrEnum):
     EXTERNAL_SYSTEM = "external_system"
 
 
+# What changes nothing, and may as well have been done again.
+HARMLESS = frozenset({SideEffect.NONE, SideEffect.READ})
+
+
 def parse_side_effect(text: object) -> SideEffect:
     try:
         return SideEffect(text)

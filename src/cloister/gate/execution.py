@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cloister.core.call import CallStatus, ExternalCallRecord
+from cloister.core.capability import HARMLESS
 from cloister.core.codes import Code
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.digest import canonical_json, digest_bytes
@@ -43,6 +44,8 @@ log = logging.getLogger("cloister.gate")
 # What a tool says to a program, or to whoever watches, is cut after this many characters.
 _LONGEST_NOTE = 4000
 _LONGEST_CODE = 100
+# A larger answer is written down before its program goes on: what is not is kept in memory.
+_MOST_AHEAD_BYTES = 16 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class Execution:
         status = CallStatus.OK
         try:
             value = await self._call(passage, tool, bound, intend)
-            answer, response_digest = await self._received(tool, value)
+            answer, response_digest = await self._received(passage, tool, value)
         except Refusal as refusal:
             status, error = refusal.status, clean(refusal.error, self._handles.redactor())
         except asyncio.CancelledError:
@@ -108,7 +111,8 @@ class Execution:
                 stopped = ErrorObject(Code.CANCELLED, f"`{passage.name}` was cancelled when its cell ended")
                 await asyncio.shield(self._settle(passage, CallStatus.UNKNOWN, None, stopped, None))
             raise
-        on_record = intended and await self._settle(passage, status, answer, error, response_digest)
+        soon = self._may_go_ahead(passage, tool)
+        on_record = intended and await self._settle(passage, status, answer, error, response_digest, soon=soon)
         if on_record:
             for heard in passage.waiting:
                 heard()
@@ -132,11 +136,24 @@ class Execution:
         except ToolBroke as broke:
             raise self._broke(tool, "failed", broke.error) from None
 
-    async def _received(self, tool: Tool, value: object) -> tuple[Json, str]:
+    def _may_go_ahead(self, passage: Passage, tool: Tool) -> bool:
+        """Whether the program need not wait until the end of this call is on record: made again, it would be as good,
+        and nobody else is told of it."""
+        return (
+            passage.caller.keeps
+            and tool.idempotent
+            and tool.side_effect in HARMLESS
+            and not passage.waiting
+            and not self._hooks
+            and passage.answered_bytes <= _MOST_AHEAD_BYTES
+        )
+
+    async def _received(self, passage: Passage, tool: Tool, value: object) -> tuple[Json, str]:
         try:
             answer, size = await guard_response(tool, value)
         except NotJson as broken:
             raise self._broke(tool, "returned what is not JSON", broken.__cause__ or broken) from None
+        passage.answered_bytes = size
         redactor = self._handles.redactor()
 
         def scrub() -> tuple[Json, str]:
@@ -192,10 +209,12 @@ class Execution:
         value: Json,
         error: ErrorObject | None,
         response_digest: str | None,
+        *,
+        soon: bool = False,
     ) -> bool:
         settled = Settled(passage.key, status, self._clock.now_ms(), value, error, response_digest, passage.usage)
         try:
-            await self._journal.settle(settled)
+            await (self._journal.settle_soon(settled) if soon else self._journal.settle(settled))
         # Containment: a program must not see what is not written down.
         except Exception:
             log.exception("the end of call %s could not be written down", passage.key)

@@ -40,6 +40,8 @@ class Caller:
     woke: bool = False
     # What sources and plugins offered when it began; None for what is offered now.
     offered: Offered | None = None
+    # Its waits are written down: what it was told before one is on record with it.
+    keeps: bool = False
 
 
 @dataclass(slots=True)
@@ -60,7 +62,8 @@ class Passage:
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
     # What the tool said that it has used up.
     usage: Mapping[str, int] | None = None
-
+    # What its answer takes.
+    answered_bytes: int = 0
     # Who wants to know that its end is on record.
     waiting: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
 

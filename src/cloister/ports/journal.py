@@ -1,7 +1,8 @@
 """The journal port: the record of calls that makes "nothing lost, nothing twice" true.
 
 An intent is on record before the tool is called, and its settlement before the program sees it. A call that has
-an intent and no settlement is *unknown*: it may have happened.
+an intent and no settlement is *unknown*: it may have happened. Reads that may be made again can be ahead of their
+record for a moment: see `settle_soon`.
 
 What a caller may rely on:
 - When `intend` or `settle` returns, the entry is as durable as the journal is; when it raises, nothing has changed.
@@ -91,6 +92,11 @@ class Journal(Protocol):
 
     async def settle(self, settled: Settled) -> None:
         """Before anybody sees how the call ended. Raises `InvalidInput` for what the key does not allow."""
+        ...
+
+    async def settle_soon(self, settled: Settled) -> None:
+        """As `settle`, of an idempotent read whose program goes on at once: it may get on record together with what the
+        program does next, which never does without it. Raises if one of that program's before it was lost."""
         ...
 
     async def look_up(self, key: str) -> Entry | None:

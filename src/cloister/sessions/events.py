@@ -264,6 +264,9 @@ class Events:
 
     def _deliver_all(self, some: Sequence[Append], numbers: Sequence[int | None]) -> None:
         written = [(seq, one) for seq, one in zip(numbers, some, strict=True) if seq is not None]
+        if self._listener is None and not self._streams:
+            self.last = max([self.last, *(seq for seq, _ in written)])
+            return
         for seq, one in sorted(written, key=lambda pair: pair[0]):
             self.last = max(self.last, seq)
             self._deliver(Event(seq, one.kind, one.session_id, moment(one.at_ms), one.doc))

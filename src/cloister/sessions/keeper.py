@@ -67,6 +67,8 @@ class Keeper:
         self._catalog_at = ("", "")
         # The name of the namespace's bytes.
         self.image = kept.image if kept is not None else None
+        # What was written of the end of a cell last: it is written again when somebody has read it.
+        self._told: tuple[RunResult, Json] | None = None
         # The session's files; set by the session, before any cell of it runs.
         self.book: Book | None = None
 
@@ -124,6 +126,11 @@ class Keeper:
         writes.append(Put(self._row(life, state, slept, image=name)))
         return self._ink.hold(self._session_id, *writes, lost=self._lost(page, snapshot))
 
+    def over(self, life: Life) -> Awaitable[object]:
+        """To be awaited before `ended`, for a program that came to its end by itself: raises if something that it was
+        told is not on record."""
+        return self._ink.over(self._session_id, life.id)
+
     def ended(
         self,
         life: Life,
@@ -152,10 +159,12 @@ class Keeper:
                 writes += [*files, Put(snapshot)]
         if row is not None:
             writes.append(Put(row))
-        doc = {"result": to_json(result), "content": list(cell.output.untaken()), **self._course(life)}
+        told = to_json(result)
+        self._told = (result, told)
+        doc = {"result": told, "content": list(cell.output.untaken()), **self._course(life)}
         # Until somebody has read it, somebody must keep it.
         writes.append(Put(self._row(life, state, doc, ended=True)))
-        written = self._write(*writes)
+        written = self._ink.end(self._session_id, life.id, *writes)
         if (lost := self._lost(page, snapshot)) is not None:
             self._ink.heed(written, lost)
         return written
@@ -163,7 +172,9 @@ class Keeper:
     def read(self, life: Life) -> Awaitable[object]:
         """Its end is known to whoever wanted to know."""
         assert life.result is not None
-        doc = {"result": to_json(life.result), **self._course(life)}
+        known, self._told = self._told, None
+        told = known[1] if known is not None and known[0] is life.result else to_json(life.result)
+        doc = {"result": told, **self._course(life)}
         return self._write(Put(self._row(life, life.cell.machine.state, doc, ended=True, live=False)))
 
     def write(self, writes: Sequence[Write]) -> Awaitable[object]:

@@ -104,8 +104,7 @@ class Ledger:
 
     def let_go(self, session_id: str) -> None:
         """The session was closed: whoever wants it may have it."""
-        self.ink.release(session_id)
-        self.ink.send_along()
+        self.ink.let_go(session_id)
         self.fences.drop(session_id)
         self._levels.pop(session_id, None)
         going = asyncio.ensure_future(self._release(session_id))

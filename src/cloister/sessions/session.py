@@ -348,7 +348,7 @@ class Session(Described, Tooled, Furnished):
 
     async def history(self) -> list[PastCell]:
         """What this session has done, the oldest first, if it is written down."""
-        return await read_history(self._stored(), self.id)
+        return await read_history(await self._stored(), self.id)
 
     async def fork(self, at: str | None = None, *, session_id: str | None = None) -> "Session":
         """A new session that is as this one is now or, in a store, as it was `at` the end of the cell of that id, or
@@ -359,13 +359,15 @@ class Session(Described, Tooled, Furnished):
             raise InvalidInput(f"session {self.id!r} cannot be forked")
         if at is None:
             return await self._fork(await self._freeze(), session_id, self._belongings)
-        origin = await envelope_at(self._stored(), self.id, at, self._envelope(None, None))
+        origin = await envelope_at(await self._stored(), self.id, at, self._envelope(None, None))
         return await self._fork(origin, session_id, await self._belongings.load())
 
-    def _stored(self) -> Store:
+    async def _stored(self) -> Store:
+        """The store, with all in it that has happened until now."""
         self._check_open()
         if self._ledger is None or self._keeper is None:
             raise InvalidInput(f"session {self.id!r} is not written down", hint="give a store to the Cloister")
+        await self._ledger.ink.settle(self.id)
         return self._ledger.store
 
     async def restore(self, snapshot: bytes) -> None:

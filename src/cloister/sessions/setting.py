@@ -81,6 +81,7 @@ class Setting:
             row = self.row(digest_bytes(image) if image is not None else None)
         written = self.values.rows(self.session_id, merged)
         try:
+            await keeper.over(life)
             await keeper.ended(life, result, row, image, written, self.moment(merged))
         except StoreError:
             keeper.doubt()

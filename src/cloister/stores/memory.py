@@ -52,6 +52,9 @@ class MemoryJournal:
         self._bytes += weight
         self._trim()
 
+    async def settle_soon(self, settled: Settled) -> None:
+        await self.settle(settled)
+
     async def look_up(self, key: str) -> Entry | None:
         return self._entries.get(key)
 

@@ -5,8 +5,7 @@ Knows no database. A store calls `check_batch` before it touches anything, and `
 it holds under the key; what these return is the entry to hold from then on.
 """
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -114,20 +113,28 @@ def blobs_of(row: Row) -> tuple[str, ...]:
 
 # What to call a field in a refusal, and whether it may be absent.
 _Column: TypeAlias = tuple[str, bool]
+_Values: TypeAlias = Callable[[Any], tuple[Any, ...]]
 
 
 # Texts that no row is found by as a whole: they may be longer than a key.
 _LONG = frozenset({(ThreadRow, "search"), (ThreadRow, "labels")})
 
 
-def _columns(kind: type[Any], of: type[Any]) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[_Column, ...]]:
-    """What says the values of all fields of that type, and what they are."""
+def _columns(kind: type[Any], of: type[Any]) -> tuple[_Values, tuple[_Column, ...]]:
+    """What says the values of all fields of that type, and what they are; those that may be absent come last."""
     found = [field for field in fields(kind) if field.type in (of, of | None) and (kind, field.name) not in _LONG]
+    found.sort(key=lambda field: field.type == of | None)
     columns = tuple((f"{kind.__name__}.{field.name}", field.type == of | None) for field in found)
-    if len(found) < 2:
-        names = [field.name for field in found]
-        return lambda part: tuple(getattr(part, name) for name in names), columns
-    return attrgetter(*[field.name for field in found]), columns
+    return _values([field.name for field in found]), columns
+
+
+def _values(names: Sequence[str]) -> _Values:
+    if not names:
+        return lambda _part: ()
+    if len(names) == 1:
+        get = attrgetter(names[0])
+        return lambda part: (get(part),)
+    return attrgetter(*names)
 
 
 _KINDS: tuple[type[Any], ...] = (
@@ -156,8 +163,6 @@ _KINDS: tuple[type[Any], ...] = (
 # Every field that is a plain text or number is a column somewhere.
 _TEXTS = {kind: _columns(kind, str) for kind in _KINDS}
 _NUMBERS = {kind: _columns(kind, int) for kind in _KINDS}
-# What most keys are made of, and no more of it than any key may have: the rest is looked at more closely.
-_is_plain = re.compile(r"[ -~]{0,200}").fullmatch
 
 
 def check_key(text: object, what: str) -> None:
@@ -241,16 +246,29 @@ def check_row_key(table: Table, key: tuple[str | int, ...]) -> None:
 def _check_columns(part: Any) -> None:
     kind: type[Any] = part.__class__
     values, columns = _TEXTS[kind]
-    for text, (what, may_be_absent) in zip(values(part), columns, strict=True):
-        # This is asked a hundred times for every call that is made.
-        if text.__class__ is str and _is_plain(text):
-            continue
-        if text is not None or not may_be_absent:
-            check_key(text, what)
+    texts = values(part)
+    if not _are_plain(texts, columns):
+        for text, (what, may_be_absent) in zip(texts, columns, strict=True):
+            if text is not None or not may_be_absent:
+                check_key(text, what)
     values, columns = _NUMBERS[kind]
     for number, (what, may_be_absent) in zip(values(part), columns, strict=True):
         if number is not None or not may_be_absent:
             _check_number(number, what)
+
+
+def _are_plain(texts: tuple[Any, ...], columns: tuple[_Column, ...]) -> bool:
+    """Whether they are so ordinary that each is a key, as they nearly always are: together they are short and of ASCII
+    that is printed. Asked a hundred times for every call that is made, so all of them are looked at as one."""
+    most = len(texts)
+    while most and texts[most - 1] is None and columns[most - 1][1]:
+        most -= 1
+    try:
+        text = "".join(texts[:most])
+    except TypeError:
+        # One is no text, or absent among others that are there.
+        return False
+    return len(text) <= MAX_KEY_BYTES and text.isascii() and text.isprintable()
 
 
 def _check_number(number: object, what: str) -> None:

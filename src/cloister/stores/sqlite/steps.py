@@ -5,16 +5,16 @@ how large they are takes longer than most of them do. Blobs are packed by the wr
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import apsw
 import zstandard
 
 from cloister.core.call import CallStatus
-from cloister.core.errors import LeaseLost, StoreConflict
+from cloister.core.errors import InvalidInput, LeaseLost, StoreConflict
 from cloister.ports.journal import Entry, Intent, Settled
 from cloister.ports.rows import (
     KEYS,
@@ -24,17 +24,20 @@ from cloister.ports.rows import (
     CellRow,
     Decide,
     Drop,
+    EventRow,
     Fence,
     Intend,
     MoveHead,
     Put,
     PutBlob,
     Settle,
+    SnapshotRow,
     Table,
     Write,
 )
 from cloister.stores import rules
 from cloister.stores.json_docs import dumps
+from cloister.stores.sqlite import many
 from cloister.stores.sqlite.link import Columns, Link
 from cloister.stores.sqlite.shapes import (
     CALL_OUTLINE,
@@ -51,7 +54,7 @@ from cloister.stores.sqlite.shapes import (
 class Hand(Link):
     """What a step works with: the writer's connection, in a transaction."""
 
-    __slots__ = ("appended", "fences")
+    __slots__ = ("appended", "fences", "one_by_one")
 
     def __init__(self, raw: apsw.Connection) -> None:
         super().__init__(raw)
@@ -59,6 +62,8 @@ class Hand(Link):
         self.appended: list[int] = []
         # Those that were found to fit in this transaction: nobody else can change them in it.
         self.fences: dict[str, int] = {}
+        # Whether what is wrong must be found out: then no writes are made as one.
+        self.one_by_one = False
 
     def begin(self) -> None:
         self.fences.clear()
@@ -93,15 +98,97 @@ _WRITE_BYTES = 500
 def steps_of(batch: Batch, now_ms: int) -> Steps:
     """Raises `InvalidInput` for what no store takes."""
     rules.check_batch(batch)
-    steps = tuple([_step(write, now_ms) for write in batch.writes])
-    weight = _WRITE_BYTES * len(steps)
-    for step in steps:
-        for part in step.args:
-            if part.__class__ is tuple:
-                weight += sum([len(column) for column in part if column.__class__ is str])
-            elif part.__class__ is bytes:
-                weight += len(part)
-    return Steps(batch.fence, steps, weight)
+    gathered = _Gathered(batch.writes)
+    steps = (*gathered.steps(now_ms), *[_step(write, now_ms) for write in gathered.rest])
+    return Steps(batch.fence, steps, _WRITE_BYTES * len(batch.writes) + sum(map(_bytes_of, steps)))
+
+
+def _bytes_of(step: Step) -> int:
+    return sum([_size(part) for part in step.args])
+
+
+def _size(part: object) -> int:
+    """Of blobs and docs: nothing else is of a size that matters."""
+    match part:
+        case bytes() | str():
+            return len(part)
+        case tuple() | list():
+            return sum(map(_size, cast("Sequence[object]", part)))
+        case _Made():
+            return _size(part.columns)
+        case _:
+            return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A call whose intent and settlement are in one batch: the row is written once."""
+
+    intent: Intent
+    settled: Settled
+    columns: Columns
+
+
+class _Gathered:
+    """A batch's writes: of the most frequent kinds those that are alike, and the rest in their order. Nothing in it is
+    removed, and no event or call comes from elsewhere: so writes of different kinds are never about the same row."""
+
+    def __init__(self, writes: Sequence[Write]) -> None:
+        self.rest: list[Write] = []
+        self._blobs: dict[str, bytes] = {}
+        self._snapshots: list[SnapshotRow] = []
+        self._events: list[Append] = []
+        self._made: list[_Made] = []
+        if len(writes) < _LEAST_GATHERED or any(map(_stands_alone, writes)):
+            self.rest.extend(writes)
+            return
+        intents: dict[str, Intent] = {}
+        # Calls about which there is more to say than one intent and one end.
+        more: set[str] = set()
+        for write in writes:
+            match write:
+                case PutBlob(name=name, data=data):
+                    self._blobs[name] = data
+                case Append():
+                    self._events.append(write)
+                case Put(row=SnapshotRow() as row):
+                    self._snapshots.append(row)
+                case Intend(intent=intent) if intent.key not in intents and intent.key not in more:
+                    intents[intent.key] = intent
+                case Settle(settled=settled) if settled.key in intents and settled.status not in _NO_END:
+                    more.add(settled.key)
+                    intent = intents.pop(settled.key)
+                    self._made.append(_Made(intent, settled, encode_entry(Entry(intent, settled))))
+                case Intend(intent=Intent(key=key)) | Settle(settled=Settled(key=key)):
+                    more.add(key)
+                    if (first := intents.pop(key, None)) is not None:
+                        self.rest.append(Intend(first))
+                    self.rest.append(write)
+                case _:
+                    self.rest.append(write)
+        # Of those that are still under way there is nothing else here.
+        self.rest.extend(map(Intend, intents.values()))
+
+    def steps(self, now_ms: int) -> Iterator[Step]:
+        if self._blobs:
+            yield partial(_put_blobs, list(self._blobs.items()), now_ms)
+        if self._made:
+            yield partial(_make, self._made)
+        if self._snapshots:
+            shape = SHAPES["snapshots"]
+            yield partial(_run_all, shape.put, [shape.encode(row) for row in self._snapshots])
+        if self._events:
+            yield partial(_append, [_event_columns(event) for event in self._events])
+
+
+# What is gathered of fewer saves nothing.
+_LEAST_GATHERED = 3
+_NO_END = frozenset({CallStatus.APPROVAL_PENDING})
+
+
+def _stands_alone(write: Write) -> bool:
+    """Whether the order of the whole batch matters because of it."""
+    return isinstance(write, Drop) or (isinstance(write, Put) and isinstance(write.row, (Entry, EventRow)))
 
 
 def _step(write: Write, now_ms: int) -> Step:
@@ -119,9 +206,8 @@ def _step(write: Write, now_ms: int) -> Step:
             return partial(_intend, intent, encode_entry(Entry(intent)))
         case Settle(settled=settled):
             return partial(_settle, settled, settled_columns(settled))
-        case Append(session_id=session_id, kind=kind, at_ms=at_ms, doc=doc):
-            within = (write.thread_id, write.turn_id, write.item_id)
-            return partial(_append, (session_id, kind, at_ms, dumps(doc), *within))
+        case Append():
+            return partial(_append, [_event_columns(write)])
         case Decide(row=row, was=was):
             return partial(_decide, row, dumps(row.doc), was)
         case MoveHead(session_id=session_id, was=was):
@@ -133,6 +219,10 @@ def _step(write: Write, now_ms: int) -> Step:
 
 def _run(statement: str, columns: Columns, hand: Hand) -> None:
     hand.run(statement, columns)
+
+
+def _run_all(statement: str, rows: Sequence[Columns], hand: Hand) -> None:
+    many.changed(hand, statement, rows)
 
 
 def _put_cell(columns: Columns, hand: Hand) -> None:
@@ -206,6 +296,17 @@ def _settle(settled: Settled, columns: Columns, hand: Hand) -> None:
     hand.run(_SETTLE, (*columns, settled.key))
 
 
+def _make(calls: Sequence[_Made], hand: Hand) -> None:
+    if not hand.one_by_one and many.changed(hand, _INTEND, [call.columns for call in calls]) == len(calls):
+        return
+    for call in calls:
+        # Where keys are known, the rules of the journal say what may be written over them.
+        if not hand.one_by_one:
+            raise InvalidInput("a call of these is on record already: they are written one by one")
+        _intend(call.intent, encode_entry(Entry(call.intent)), hand)
+        _settle(call.settled, settled_columns(call.settled), hand)
+
+
 def _outline(hand: Hand, key: str) -> Entry | None:
     found = hand.rows(CALL_OUTLINE, (key,))
     return decode_entry(found[0]) if found else None
@@ -214,9 +315,13 @@ def _outline(hand: Hand, key: str) -> Entry | None:
 _APPEND = "INSERT INTO events (session_id, kind, at_ms, doc, thread_id, turn_id, item_id) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
-def _append(columns: Columns, hand: Hand) -> None:
-    seq = hand.inserted(_APPEND, columns)
-    hand.appended.append(seq)
+def _event_columns(event: Append) -> Columns:
+    within = (event.thread_id, event.turn_id, event.item_id)
+    return (event.session_id, event.kind, event.at_ms, dumps(event.doc), *within)
+
+
+def _append(events: Sequence[Columns], hand: Hand) -> None:
+    hand.appended.extend(many.inserted(hand, _APPEND, events))
 
 
 def _decide(row: ApprovalRow, doc: str, was: str, hand: Hand) -> None:
@@ -241,14 +346,33 @@ def _move_head(session_id: str, was: int, hand: Hand) -> None:
 
 # Below this, the frame of the compression takes what it saves.
 _LEAST_PACKED = 256
+_CONTENT = "INSERT INTO contents (data) VALUES (?)"
+_BLOB = "INSERT INTO blobs VALUES (?, ?, ?, ?)"
 
 
 def _put_blob(name: str, data: bytes, now_ms: int, hand: Hand) -> None:
     if hand.changes("UPDATE blobs SET written_ms = max(written_ms, ?) WHERE name = ?", (now_ms, name)):
         return
     packed = pack(data)
-    content = hand.inserted("INSERT INTO contents (data) VALUES (?)", (data if packed is None else packed,))
-    hand.run("INSERT INTO blobs VALUES (?, ?, ?, ?)", (name, now_ms, packed is not None, content))
+    content = hand.inserted(_CONTENT, (data if packed is None else packed,))
+    hand.run(_BLOB, (name, now_ms, packed is not None, content))
+
+
+def _put_blobs(blobs: Sequence[tuple[str, bytes]], now_ms: int, hand: Hand) -> None:
+    for some in many.parts(blobs):
+        names = [name for name, _ in some]
+        found = hand.rows(f"SELECT name FROM blobs WHERE name IN ({', '.join('?' * len(names))})", tuple(names))  # noqa: S608
+        there = {name for (name,) in found}
+        packed = [(name, data, pack(data)) for name, data in some if name not in there]
+        rows = [(data if small is None else small,) for _, data, small in packed]
+        contents = many.inserted(hand, _CONTENT, rows)
+        blobs_rows = [
+            (name, now_ms, small is not None, at) for (name, _, small), at in zip(packed, contents, strict=True)
+        ]
+        many.changed(hand, _BLOB, blobs_rows)
+        for name, data in some:
+            if name in there:
+                _put_blob(name, data, now_ms, hand)
 
 
 _local = threading.local()

@@ -150,6 +150,7 @@ class Writer:
         if not all(isinstance(job.run, Steps) for job in group):
             return None
         hand, outcomes = self._hand, list[Outcome]()
+        hand.one_by_one = False
         for job in group:
             hand.appended = []
             try:
@@ -166,7 +167,7 @@ class Writer:
     def _one(self, job: Job) -> Outcome:
         hand = self._hand
         hand.run("SAVEPOINT job")
-        hand.appended = []
+        hand.appended, hand.one_by_one = [], True
         if not isinstance(job.run, Steps):
             # It may be about who owns a session.
             hand.fences.clear()
