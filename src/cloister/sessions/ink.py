@@ -193,10 +193,10 @@ class Ink:
             await self.write(session_id)
 
     async def write_after(self, session_id: str, cell_id: str, *writes: Write) -> None:
-        """As `write`, and raises too if something was lost that the cell's program was told before."""
-        self.release(session_id)
+        """As `write`, as one with what is held: the wait that leads to a call is there if its intent is. Raises too if
+        something was lost that the cell's program was told before."""
         sent = self._sent.pop(session_id, None) if cell_id in self._ahead else None
-        await self._written(session_id, writes)
+        await self._with_held(session_id, cell_id, writes)
         if sent is not None:
             await self._arrival(sent)
         self._check(cell_id)
@@ -213,15 +213,7 @@ class Ink:
         """The end of a cell, as one with what is held."""
         self._ahead.pop(cell_id, None)
         self._broken.discard(cell_id)
-        held = self._held.pop(session_id, None)
-        if held is None:
-            return self._written(session_id, writes)
-        held.add(writes)
-        # Whoever writes the end is told what becomes of it.
-        held.told.discard(cell_id)
-        written = self._handed_over(session_id, held)
-        self.send_along()
-        return written
+        return self._with_held(session_id, cell_id, writes)
 
     def let_go(self, session_id: str) -> None:
         """The session is not ours any more after this."""
@@ -231,6 +223,17 @@ class Ink:
         for cell_id in [cell_id for cell_id, its in self._ahead.items() if its == session_id]:
             del self._ahead[cell_id]
             self._broken.discard(cell_id)
+
+    def _with_held(self, session_id: str, cell_id: str, writes: tuple[Write, ...]) -> Awaitable[tuple[int, ...]]:
+        held = self._held.pop(session_id, None)
+        if held is None:
+            return self._written(session_id, writes)
+        held.add(writes)
+        # Whoever waits for this is told what becomes of it.
+        held.told.discard(cell_id)
+        written = self._handed_over(session_id, held)
+        self.send_along()
+        return written
 
     async def _arrival(self, sent: _Sent) -> None:
         try:

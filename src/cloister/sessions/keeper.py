@@ -17,6 +17,7 @@ from cloister.core.digest import digest_bytes
 from cloister.core.durability import Durability
 from cloister.core.errors import SessionClosed
 from cloister.core.ids import IdSource
+from cloister.core.light import light
 from cloister.core.run import RunResult
 from cloister.core.value import Json
 from cloister.core.wire import to_json
@@ -33,6 +34,7 @@ from cloister.sessions.replay.paper import brief, catalog_to_json
 _MOMENT = ("id", "limits", "enduring", "wall_left_ms", "cpu_left_ms", "calls_left", "calls_limit", "pending")
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Moment:
     """What a session has, beside its namespace, at the moment that is written down."""
