@@ -241,6 +241,10 @@ class Ink:
         except StoreError:
             self._broken |= sent.told
 
+    def has_lost(self, cell_id: str) -> bool:
+        """Whether the cell's program was told what could not be written down."""
+        return cell_id in self._broken
+
     def _check(self, cell_id: str) -> None:
         if cell_id in self._broken:
             raise StoreUnavailable(
