@@ -121,6 +121,20 @@ async def test_cell_that_sleeps_for_approval_is_terminated_and_its_question_canc
 
 
 @in_both
+async def test_no_question_is_left_of_a_cell_that_is_terminated_on_its_way_to_sleep(language: str) -> None:
+    async with House() as house, await house.open(language, Till().tool) as session:
+        for rounds in range(24):
+            async with reading(session) as events:
+                cell_id = await start(session, "await refund('A7')")
+                await events.until("approval.required")
+                for _ in range(rounds):
+                    await asyncio.sleep(0)
+                assert isinstance(await session.terminate(cell_id), Terminated)
+            states_of = {one.state for one in await house.cloister.approvals(session_id=session.id)}
+            assert states_of == {ApprovalState.CANCELLED}, f"after {rounds} rounds"
+
+
+@in_both
 async def test_queued_cell_is_terminated_and_never_runs(house: House, language: str) -> None:
     latch = Latch()
     async with await house.open(language, latch.tool) as session, reading(session) as events:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
+from cloister.core.serving import ServerLimits
 from cloister.server.logs import JsonLines
-from tests.server.lab import ADMIN, Running
+from tests.server.lab import ADMIN, Running, running
 
 _PATIENCE_S = 20
 _BODY = b"2\r\n{}\r\n0\r\n\r\n"
@@ -85,6 +86,21 @@ def test_what_is_no_request_is_a_problem_and_heads_are_bounded(server: Running) 
         assert _problem(_raw(server, large)) in ((431, "HEADERS_TOO_LARGE"), (400, "MALFORMED"))
     with server.client() as client:
         assert client.get("/healthz").status_code == 200
+
+
+def test_head_that_comes_too_slowly_is_refused_and_who_says_nothing_is_hung_up_on() -> None:
+    with running("memory:", limits=ServerLimits(head_timeout_ms=300)) as server:
+        host = server.url.removeprefix("http://").encode()
+        get = b"GET /healthz HTTP/1.1\r\nHost: " + host + b"\r\n"
+        # What follows comes when it has been refused already.
+        assert _problem(_raw(server, get)) == (408, "UPLOAD_TIMEOUT")
+        assert _raw(server) == b""
+        # The same of the second over one connection.
+        first, second = _raw(server, get + b"\r\n", get).split(b"HTTP/1.1 ")[1:]
+        assert first.startswith(b"200")
+        assert second.startswith(b"408")
+        with server.client() as client:
+            assert client.get("/healthz").status_code == 200
 
 
 def test_rubbish_behind_an_answer_ends_the_connection_and_is_in_no_log(

@@ -51,7 +51,11 @@ async def test_turn_is_told_event_by_event_and_its_detail_is_made_of_them_alone(
         ]
         assert [one.previous_seq for one in durable] == [0, *(one.seq for one in durable[:-1])]
         [delta] = [one for one in seen if one.seq is None]
-        assert (delta.event, delta.payload, delta.item_id) == ("item.delta", {"text": "hello"}, durable[3].item_id)
+        assert (delta.event, delta.payload, delta.item_id) == (
+            "item.delta",
+            {"text": "hello", "offset": 0},
+            durable[3].item_id,
+        )
         assert durable[3].seq is not None
         assert seen.index(delta) > seen.index(durable[3])
 
@@ -350,7 +354,10 @@ async def test_item_that_is_begun_and_ended_at_once_is_told_piece_by_piece_in_it
                     seen.append(await anext(events))
                 said = ["turn.started", "item.completed", "item.started", "item.delta", "item.delta", "item.completed"]
                 assert [one.event for one in seen] == [*said, "turn.completed"]
-                assert [one.payload["text"] for one in seen[3:5]] == ["hel", "lo"]
+                assert [one.payload for one in seen[3:5]] == [
+                    {"text": "hel", "offset": 0},
+                    {"text": "lo", "offset": 3},
+                ]
         await projected(threads, thread.id)
 
 

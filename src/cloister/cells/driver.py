@@ -186,12 +186,12 @@ class Driver:
 
     def terminate(self, sleeper: Sleeper, error: ErrorObject) -> Ended:
         """End a cell in its sleep. The namespace is what it was before."""
-        self.withdraw(sleeper)
+        self.withdraw(sleeper.cell)
         return Ended(Ending(error=error, lost=True), sleeper.diagnostics)
 
-    def withdraw(self, sleeper: Sleeper) -> None:
+    def withdraw(self, cell: Cell) -> None:
         """Nobody need be asked about this cell any more."""
-        Runner(self._gate, self._clock).withdraw(sleeper.cell)
+        Runner(self._gate, self._clock).withdraw(cell)
 
     async def dump(self) -> tuple[bytes, Cell] | None:
         """The cell under way and its bytes, once it waits; None if there is none or it ended before."""

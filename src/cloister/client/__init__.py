@@ -5,13 +5,6 @@ Knows the core and the wire, and nothing of what serves it: no session, no store
 extra `client`; `import cloister` does not import it.
 """
 
-try:
-    import httpx2 as _  # noqa: F401
-except ModuleNotFoundError:
-    raise ModuleNotFoundError(
-        "cloister.client needs httpx2, which is not installed: pip install 'cloister[client]'", name="httpx2"
-    ) from None
-
 from cloister.client.answers import (
     Attachment,
     Begun,

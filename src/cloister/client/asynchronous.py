@@ -7,7 +7,13 @@ from functools import cached_property
 from typing import TypeVar
 
 import anyio
-import httpx2
+
+try:
+    import httpx2
+except ModuleNotFoundError:
+    raise ModuleNotFoundError(
+        "cloister.client needs httpx2, which is not installed: pip install 'cloister[client]'", name="httpx2"
+    ) from None
 
 from cloister.client.ask import Ask, Reply
 from cloister.client.asks import approvals, attachments, cells, files, runtime, secrets, sessions, threads, values

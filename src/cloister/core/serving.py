@@ -12,6 +12,8 @@ class ServerLimits:
     # Of a request; those that carry files, attachments and snapshots have the larger bound.
     max_body_bytes: int = 4 << 20
     max_upload_bytes: int = 64 << 20
+    # A head that has not come whole by then is refused, and a connection that says nothing is closed.
+    head_timeout_ms: int = 10_000
     # A body that has not come whole by then is refused.
     body_timeout_ms: int = 30_000
     # Requests of one token in a minute; as many may come at once. None: any number.

@@ -51,7 +51,7 @@ _WHAT = {
     403: "The token has not the scope, or the page's origin may not use this server.",
     404: "There is no such thing, or it is another tenant's.",
     405: "The path has no such method.",
-    408: "The body has not come in time.",
+    408: "The request has not come in time.",
     409: "It is not in a state in which this can be done; `code` says why.",
     412: "The file is not as If-Match says.",
     413: "The body is too large.",

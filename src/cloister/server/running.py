@@ -19,7 +19,7 @@ from cloister.server.door import MAX_HEADS_BYTES
 from cloister.server.exposure import Exposure
 from cloister.server.mounting import Mounts, mcp_mounts
 from cloister.server.service import Service
-from cloister.server.wire import Wire
+from cloister.server.wire import wire_for
 
 log = logging.getLogger("cloister.server")
 _BACKLOG = 2048
@@ -64,7 +64,7 @@ async def serve(service: Service, on_ready: Callable[[Ready], object], stop: asy
                 proxy_headers=False,
                 timeout_keep_alive=_KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=_LAST_WORDS_SECONDS,
-                http=Wire,
+                http=wire_for(service.limits),
                 ws="none",
                 h11_max_incomplete_event_size=MAX_HEADS_BYTES,
             )

@@ -80,6 +80,9 @@ class Book:
         cell, machine = life.cell, life.cell.machine
         if life.unwatch is not None:
             self.unwatch(life)
+        if cell.asked:
+            # It was stopped on its way to sleep.
+            life.driver.withdraw(cell)
         if machine.state not in ENDS:
             decide(cell, ended.ending)
         keeper = self._setting.keeper

@@ -286,7 +286,7 @@ class Driving:
             return
         else:
             # How far the cell had come is not known any more.
-            life.driver.withdraw(sleeper)
+            life.driver.withdraw(sleeper.cell)
         if sleeper.kept is not None:
             place, life.place = life.place, None
             self._book.drop(life)

@@ -96,6 +96,8 @@ class OpenTurn:
         self._items: dict[str, Item] = {}
         self._answers: list[SettledAnswer] = []
         self._deltas: dict[str, list[str]] = {}
+        # How many characters of an item's text have gone so.
+        self._gone: dict[str, int] = {}
         self._flushing: asyncio.TimerHandle | None = None
         # The event that says that an item has begun.
         self._begun: dict[str, int] = {}
@@ -276,10 +278,12 @@ class OpenTurn:
         now = self._pen.now()
         for item_id, parts in gathered.items():
             for text in _pieces("".join(parts)):
+                offset = self._gone.get(item_id, 0)
+                self._gone[item_id] = offset + len(text)
                 envelope = Envelope(
                     "item.delta",
                     now,
-                    {"text": text},
+                    {"text": text, "offset": offset},
                     thread_id=self.thread.id,
                     turn_id=self.turn.id,
                     item_id=item_id,

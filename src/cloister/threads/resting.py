@@ -36,6 +36,8 @@ class Resting:
         self._own: dict[str, None] = {}
         self._in_hand: dict[str, int] = {}
         self._going: dict[str, asyncio.Task[None]] = {}
+        # Looked at since one has come to rest, and found with something that goes on in them: they do not count.
+        self._working: set[str] = set()
         self._left = False
 
     def own(self, session_id: str) -> None:
@@ -45,6 +47,7 @@ class Resting:
     def drop(self, session_id: str) -> None:
         """It is not there any more."""
         self._own.pop(session_id, None)
+        self._working.discard(session_id)
 
     @contextmanager
     def in_hand(self, session_id: str) -> Generator[None]:
@@ -71,11 +74,8 @@ class Resting:
         if self._left or session_id not in self._own:
             return
         self._own[session_id] = self._own.pop(session_id)
-        over = len(self._own) - len(self._going) - MOST_IDLE
-        if over > 0:
-            for name in list(islice(filter(self._may_go, self._own), over)):
-                going = asyncio.get_running_loop().create_task(self._let_go(name), name=f"rest of {name}")
-                self._going[name] = going
+        self._working.clear()
+        self._thin_out()
 
     async def close(self) -> None:
         """The host goes, and closes its sessions itself."""
@@ -86,16 +86,28 @@ class Resting:
         if tasks:
             await asyncio.wait(tasks)
 
+    def _thin_out(self) -> None:
+        # One that is being closed is not ours any more from some moment on.
+        going = len(self._own.keys() & self._going.keys())
+        over = len(self._own) - going - len(self._working) - MOST_IDLE
+        if over > 0 and not self._left:
+            for name in list(islice(filter(self._may_go, self._own), over)):
+                going = asyncio.get_running_loop().create_task(self._let_go(name), name=f"rest of {name}")
+                self._going[name] = going
+
     def _may_go(self, session_id: str) -> bool:
-        return session_id not in self._in_hand and session_id not in self._going and not self._is_busy(session_id)
+        if session_id in self._in_hand or session_id in self._going or session_id in self._working:
+            return False
+        return not self._is_busy(session_id)
 
     async def _let_go(self, session_id: str) -> None:
         try:
             session = self._find(session_id)
             if session is not None and await session.cells():
-                # Something goes on in it, or its end is yet to be read: it is looked at again after all others.
-                self.drop(session_id)
-                self.own(session_id)
+                # Something goes on in it, or its end is yet to be read: another goes in its place.
+                if session_id in self._own:
+                    self._own[session_id] = self._own.pop(session_id)
+                    self._working.add(session_id)
                 return
             if session_id in self._in_hand or self._is_busy(session_id):
                 return
@@ -108,3 +120,5 @@ class Resting:
             log.warning("session %s could not be closed: %s", session_id, error)
         finally:
             del self._going[session_id]
+            if session_id in self._working:
+                self._thin_out()

@@ -20,6 +20,7 @@ _PAGE = 1000
 _MOST_UNREAD = 2000
 # Nothing depends on it: whoever waits is woken by what is written.
 _LONG_MS = 60_000
+_ENDS = ("item.completed", "item.failed")
 # A thread's stream, or a session's: one of the two is None.
 Whose: TypeAlias = tuple[str | None, str | None]
 
@@ -179,6 +180,8 @@ class Stream:
         # From the log, before what comes by itself.
         self._found: deque[EventRow] = deque()
         self._behind = True
+        # Items that have ended in there: what is still told of their texts comes too late.
+        self._over: set[str | None] = set()
         self._unread: deque[EventRow | Envelope] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
@@ -249,12 +252,18 @@ class Stream:
 
     def _next(self) -> Envelope | None:
         if self._found:
-            return self._tell(self._found.popleft())
+            row = self._found.popleft()
+            if row.kind in _ENDS:
+                self._over.add(row.item_id)
+            return self._tell(row)
         while self._unread and not self._behind:
             one = self._unread.popleft()
             if isinstance(one, Envelope):
-                return one
-            if one.seq > self._last:
+                if one.item_id not in self._over:
+                    return one
+            elif one.seq > self._last:
+                # From here on it comes in order.
+                self._over.clear()
                 return self._tell(one)
         return None
 

@@ -70,6 +70,7 @@ TEMPLATE = """\
 # origins = ["https://console.example.com"]
 # max_body_bytes = 4194304
 # max_upload_bytes = 67108864
+# head_timeout_ms = 10000
 # body_timeout_ms = 30000
 # rate_per_min = 6000
 # keepalive_ms = 15000

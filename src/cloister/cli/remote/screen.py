@@ -59,7 +59,7 @@ class Screen:
             case "item.started" | "item.completed" | "item.failed":
                 self._item(item_from_json(payload["item"]), event.event != "item.started")
             case "item.delta" if event.item_id is not None:
-                self._delta(event.item_id, str(payload.get("text", "")))
+                self._delta(event.item_id, str(payload.get("text", "")), int(payload.get("offset", 0)))
             case "call.settled" | "call.denied" | "call.unknown" if "record" in payload:
                 self._aside(call_line(cast("Mapping[str, Any]", payload["record"])))
             case "cell.notified":
@@ -87,8 +87,11 @@ class Screen:
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def _delta(self, item_id: str, text: str) -> None:
+    def _delta(self, item_id: str, text: str, offset: int) -> None:
         kind = self._kinds.get(item_id)
+        if offset != len(self._shown.get(item_id, "")):
+            # What was before it was told to nobody here: all of it is shown at its end.
+            return
         if kind == "agent_message" and self._say:
             self._shown[item_id] = self._shown.get(item_id, "") + text
             self._output("stdout", text)
@@ -102,7 +105,10 @@ class Screen:
             case AgentMessage(text) if over and self._say:
                 self._rest(item.id, text)
             case AgentReasoning(text) if over and self._reasoning:
-                self._said(text)
+                if (shown := self._shown.pop(item.id, None)) is None:
+                    self._said(text)
+                else:
+                    self._output("stderr", (text[len(shown) :] if text.startswith(shown) else "") + "\n")
             case CellRun() as cell:
                 self._cell(cell, over)
             case ToolCall() as call if over and call.cell_id is None:
@@ -119,6 +125,9 @@ class Screen:
                 self._aside(flat(f"  error {error.code}: {error.message}"))
             case _:
                 pass
+        if over:
+            # A piece that comes late is no news.
+            self._kinds.pop(item.id, None)
 
     def _rest(self, item_id: str, text: str) -> None:
         """What of a message is not on the screen yet: nobody keeps deltas for who was away."""
