@@ -25,6 +25,7 @@ from typing import Any
 
 from cloister.cells.berth import Berth
 from cloister.cells.runner import Runner
+from cloister.core.capability import HARMLESS
 from cloister.gate import execution
 from cloister.ports.rows import (
     AnswerRow,
@@ -52,7 +53,7 @@ STALL_SECONDS = 0.15
 # The first of them that is in a batch is what it is about.
 _TELLING = (
     *("reply", "turn_end", "turn", "tool_answer", "tool_call", "steer", "delivered"),
-    *("ended", "read", "asked", "suspended", "began", "intent", "settlement", "question", "answer", "item", "thread"),
+    *("ended", "read", "asked", "intent", "suspended", "began", "settlement", "question", "answer", "item", "thread"),
 )
 
 
@@ -66,8 +67,9 @@ def kind_of(batch: Batch) -> str:
 
 def _kind(write: object) -> str:
     match write:
-        case Intend():
-            return "intent"
+        case Intend(intent=intent):
+            # One that must be there before its call is made.
+            return "other" if intent.idempotent and intent.side_effect in HARMLESS else "intent"
         case Settle():
             return "settlement"
         case Append():

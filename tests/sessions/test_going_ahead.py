@@ -54,13 +54,15 @@ class Losing(SqliteStore):
     def __init__(self, path: Path) -> None:
         super().__init__(path, clock=SystemClock())
         self.ends: list[int] = []
-        self.loses = False
+        # How many batches with ends in them are refused from now on.
+        self.loses = 0
 
     def write(self, batch: Batch) -> Awaitable[tuple[int, ...]]:
         answers = sum(isinstance(write, Settle) for write in batch.writes)
         if answers:
             self.ends.append(answers)
         if answers and self.loses:
+            self.loses -= 1
             refused: asyncio.Future[tuple[int, ...]] = asyncio.get_running_loop().create_future()
             refused.set_exception(StoreUnavailable("the disk is full"))
             return refused
@@ -97,20 +99,39 @@ async def test_what_was_read_and_lost_leads_to_no_write(shop: Shop) -> None:
     async with shop.open() as cloister:
         session = await cloister.open_session("s")
         await session.run("before = 1")
-        shop.store.loses = True
+        shop.store.loses = 1_000
         result = await session.run("before = 2\nseen = await look(1)\nawait pay(seen)")
-        shop.store.loses = False
+        shop.store.loses = 0
         assert shop.paid == []
         assert result.status != "ok"
+
+
+@pytest.mark.parametrize("reads", [1, 40])
+async def test_program_that_lost_an_answer_once_has_not_ended_whatever_it_catches(shop: Shop, reads: int) -> None:
+    async with shop.open() as cloister:
+        session = await cloister.open_session("s")
+        shop.store.loses = 1
+        code = f"""
+seen = [await look(i) for i in range({reads})]
+for i in range(3):
+    try:
+        await pay(i)
+    except RuntimeError:
+        pass
+"""
+        result = await session.run(code)
+        assert (result.status, shop.paid) == ("interrupted", [])
+        assert (await session.run("await pay(7)")).result == "paid 7"
+    assert shop.paid == [7]
 
 
 async def test_program_that_was_told_what_was_lost_has_not_ended(shop: Shop) -> None:
     async with shop.open() as cloister:
         session = await cloister.open_session("s")
         await session.run("before = 1")
-        shop.store.loses = True
+        shop.store.loses = 1_000
         result = await session.run("before = 2\nawait look(1)")
-        shop.store.loses = False
+        shop.store.loses = 0
         assert result.error is not None
         assert (result.status, result.error.code) == ("interrupted", "INTERRUPTED")
         assert "could not be written down" in result.error.message

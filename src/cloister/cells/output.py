@@ -153,6 +153,8 @@ class Output:
 
     def to_json(self) -> list[list[Any]]:
         """All that was said, as `so_far` shows it, in order."""
+        if not self._entries and self._filters is None:
+            return []
         with self._lock:
             said = [[entry.kind, entry.image or entry.text] for entry in self._entries]
             held = [[stream, self._peek(stream)] for stream in _STREAMS]

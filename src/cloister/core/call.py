@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from cloister.core.capability import SideEffect
 from cloister.core.diagnostic import ErrorObject
+from cloister.core.light import light
 
 
 class CallStatus(StrEnum):
@@ -17,6 +18,7 @@ class CallStatus(StrEnum):
     UNKNOWN = "unknown"
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class ExternalCallRecord:
     id: str

@@ -36,7 +36,7 @@ from cloister.ports.engine import Raised, Returned, Settlement
 from cloister.ports.journal import Intent, Journal, Settled
 from cloister.ports.telemetry import Telemetry
 from cloister.tools.catalog import signature_in
-from cloister.tools.context import CallContext
+from cloister.tools.context import CallContext, unheard
 from cloister.tools.search import IndexCache
 from cloister.tools.tool import Bound, Tool, ToolError
 
@@ -257,7 +257,7 @@ class Execution:
     # -- what the stages need ------------------------------------------------------------------------------------
 
     def _context(self, passage: Passage, tool: Tool) -> CallContext:
-        context = CallContext(
+        return CallContext(
             session_id=self._scope.session_id,
             cell_id=passage.caller.cell_id,
             call_id=passage.call_id,
@@ -265,11 +265,12 @@ class Execution:
             idempotency_key=passage.key,
             deadline=time.monotonic() + tool.limits.timeout_ms / 1000,
             notes=passage.notes,
+            report=self._reporter(passage) if self.heard else unheard,
             account=passage.account,
             wait=passage.waiting.append,
         )
-        if not self.heard:
-            return context
+
+    def _reporter(self, passage: Passage) -> Callable[[str, float | None], None]:
         loop = asyncio.get_running_loop()
 
         def report(message: str, fraction: float | None) -> None:
@@ -281,7 +282,7 @@ class Execution:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self.tell, "call.progressed", passage, data)
 
-        return replace(context, report=report)
+        return report
 
     def _quota(self, tool: Tool) -> Quota:
         held = self._quotas.get(tool.full_name)

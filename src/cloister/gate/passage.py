@@ -11,6 +11,7 @@ from cloister.core.capability import SideEffect
 from cloister.core.diagnostic import ErrorObject
 from cloister.core.digest import digest_json
 from cloister.core.language import Language
+from cloister.core.light import light
 from cloister.core.value import Json
 from cloister.gate.budget import Budget
 from cloister.ports.engine import Call, Settlement
@@ -30,6 +31,7 @@ class Scope:
     acts_for: str | None = None
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The cell that calls, and what it may still call. A direct call of the host is a cell of one call."""
@@ -98,6 +100,7 @@ class Passage:
         )
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Outcome:
     settlement: Settlement

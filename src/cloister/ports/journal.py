@@ -26,6 +26,7 @@ from typing import Protocol
 from cloister.core.call import CallStatus
 from cloister.core.capability import SideEffect
 from cloister.core.diagnostic import ErrorObject
+from cloister.core.light import light
 from cloister.core.value import Json
 
 
@@ -34,6 +35,7 @@ def call_key(cell_id: str, number: int) -> str:
     return f"{cell_id}/{number}"
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Intent:
     key: str
@@ -60,6 +62,7 @@ class Intent:
         )
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Settled:
     """How a call ended: `value` when `status` is ok, `error` otherwise."""
@@ -73,6 +76,7 @@ class Settled:
     usage: Mapping[str, int] | None = None
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Entry:
     intent: Intent

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from cloister.core.light import light
 from cloister.ports.journal import Entry, Intent, Settled
 
 Doc: TypeAlias = Mapping[str, Any]
@@ -28,6 +29,7 @@ class SessionRow:
     head: int = 0
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class CellRow:
     id: str
@@ -302,6 +304,7 @@ TABLE_OF: Mapping[type[Any], Table] = {
 }
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Put:
     """Write a row, over the one with the same key. A session's `head` is not written: see `MoveHead`. Calls and
@@ -318,6 +321,7 @@ class Drop:
     key: tuple[str | int, ...]
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class PutBlob:
     """`name` is the digest of `data`; the store need not check it. Writing what is there already costs nothing."""
@@ -326,6 +330,7 @@ class PutBlob:
     data: bytes
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Intend:
     """A call's intent, by the rules of the journal port."""
@@ -333,6 +338,7 @@ class Intend:
     intent: Intent
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Settle:
     """A call's settlement, by the rules of the journal port."""
@@ -340,6 +346,7 @@ class Settle:
     settled: Settled
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Append:
     """An event at the end of the log."""
@@ -372,6 +379,7 @@ class MoveHead:
 Write: TypeAlias = Put | Drop | PutBlob | Intend | Settle | Append | Decide | MoveHead
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Fence:
     """What the owner of a session was given with it. Who has an older one is not the owner any more."""
@@ -380,6 +388,7 @@ class Fence:
     token: int
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Changes that happen together or not at all. With a fence they happen only for the session's owner."""

@@ -174,11 +174,11 @@ class Ink:
         held.told.add(cell_id)
         held.answers += 1
         if held.answers >= _MOST_ANSWERS or held.size >= _MOST_BYTES:
-            before = self._sent.pop(session_id, None)
+            before = self._sent.get(session_id)
             self.release(session_id)
             self.send_along()
             if before is not None:
-                await self._arrival(before)
+                await self._arrival(session_id, before)
                 self._check(cell_id)
 
     async def catch_up(self, cell_id: str) -> None:
@@ -193,35 +193,35 @@ class Ink:
             await self.write(session_id)
 
     async def write_after(self, session_id: str, cell_id: str, *writes: Write) -> None:
-        """As `write`, and raises too if something was lost that the cell's program was told before."""
-        self.release(session_id)
-        sent = self._sent.pop(session_id, None) if cell_id in self._ahead else None
-        await self._written(session_id, writes)
+        """As `write`, as one with what is held: the wait that leads to a call is there if its intent is. Raises too if
+        something was lost that the cell's program was told before."""
+        sent = self._sent.get(session_id) if cell_id in self._ahead else None
+        await self._with_held(session_id, writes)
         if sent is not None:
-            await self._arrival(sent)
+            await self._arrival(session_id, sent)
         self._check(cell_id)
 
     async def over(self, session_id: str, cell_id: str) -> None:
         """Before the end of a cell: what its program was told is safe, or held, and then `end` takes it along. Raises
         if something of it was lost."""
         if cell_id in self._ahead:
-            while (sent := self._sent.pop(session_id, None)) is not None:
-                await self._arrival(sent)
+            sent = self._sent.get(session_id)
+            while sent is not None:
+                await self._arrival(session_id, sent)
+                # Meanwhile more may have been handed over: of this cell, or of others beside it.
+                later = self._sent.get(session_id)
+                sent = later if later is not None and later is not sent and cell_id in later.told else None
             self._check(cell_id)
 
     def end(self, session_id: str, cell_id: str, *writes: Write) -> Awaitable[tuple[int, ...]]:
         """The end of a cell, as one with what is held."""
         self._ahead.pop(cell_id, None)
         self._broken.discard(cell_id)
-        held = self._held.pop(session_id, None)
-        if held is None:
-            return self._written(session_id, writes)
-        held.add(writes)
-        # Whoever writes the end is told what becomes of it.
-        held.told.discard(cell_id)
-        written = self._handed_over(session_id, held)
-        self.send_along()
-        return written
+        held = self._held.get(session_id)
+        if held is not None:
+            # Whoever writes the end is told what becomes of it.
+            held.told.discard(cell_id)
+        return self._with_held(session_id, writes)
 
     def let_go(self, session_id: str) -> None:
         """The session is not ours any more after this."""
@@ -232,11 +232,27 @@ class Ink:
             del self._ahead[cell_id]
             self._broken.discard(cell_id)
 
-    async def _arrival(self, sent: _Sent) -> None:
+    def _with_held(self, session_id: str, writes: tuple[Write, ...]) -> Awaitable[tuple[int, ...]]:
+        held = self._held.pop(session_id, None)
+        if held is None:
+            return self._written(session_id, writes)
+        held.add(writes)
+        written = self._handed_over(session_id, held)
+        self.send_along()
+        return written
+
+    async def _arrival(self, session_id: str, sent: _Sent) -> None:
         try:
             await sent.written
         except StoreError:
             self._broken |= sent.told
+        # Not before: others of the session may wait for it too.
+        if self._sent.get(session_id) is sent:
+            del self._sent[session_id]
+
+    def has_lost(self, cell_id: str) -> bool:
+        """Whether the cell's program was told what could not be written down."""
+        return cell_id in self._broken
 
     def _check(self, cell_id: str) -> None:
         if cell_id in self._broken:

@@ -2,7 +2,7 @@
 
 Everything takes its place in the store's order at the moment it happens. What must be safe before anything else may
 happen is awaited: the end of a cell before anybody is told of it. A program's suspension need not be, and is held for a
-moment: the intents of its calls come after it in the order, and they are awaited.
+moment: it goes with the intents of its calls, and they are awaited.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,6 +17,7 @@ from cloister.core.digest import digest_bytes
 from cloister.core.durability import Durability
 from cloister.core.errors import SessionClosed
 from cloister.core.ids import IdSource
+from cloister.core.light import light
 from cloister.core.run import RunResult
 from cloister.core.value import Json
 from cloister.core.wire import to_json
@@ -33,6 +34,7 @@ from cloister.sessions.replay.paper import brief, catalog_to_json
 _MOMENT = ("id", "limits", "enduring", "wall_left_ms", "cpu_left_ms", "calls_left", "calls_limit", "pending")
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Moment:
     """What a session has, beside its namespace, at the moment that is written down."""
@@ -104,6 +106,9 @@ class Keeper:
 
     def suspended(self, life: Life, moment: Moment, image: bytes) -> Awaitable[object]:
         """The program waits, here in its bytes."""
+        if self._ink.has_lost(life.id):
+            # What it would go on with elsewhere is more than is on record.
+            return self._ink.hold(self._session_id)
         name = digest_bytes(image)
         cell, course = life.cell, life.cell.course
         course.advance(cell.recording.resumes, cell.pending)

@@ -8,7 +8,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from cloister.core.light import light
 
+
+def unheard(_message: str, _fraction: float | None) -> None:
+    """Nobody watches."""
+
+
+@light
 @dataclass(frozen=True, slots=True)
 class CallContext:
     """May be used from any thread."""
@@ -24,7 +31,7 @@ class CallContext:
     deadline: float
     # What hooks noted about the call.
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
-    report: Callable[[str, float | None], None] = field(default=lambda _message, _fraction: None, repr=False)
+    report: Callable[[str, float | None], None] = field(default=unheard, repr=False)
     account: Callable[[Mapping[str, int]], None] = field(default=lambda _usage: None, repr=False)
     wait: Callable[[Callable[[], None]], None] = field(default=lambda _heard: None, repr=False)
     _stop: threading.Event = field(default_factory=threading.Event, repr=False)

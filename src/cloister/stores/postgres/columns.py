@@ -57,10 +57,10 @@ class Shape:
         return ", ".join((*self.columns, *self.extra))
 
     def encode(self, row: Row) -> Columns:
-        return tuple(
-            dumps(getattr(row, column)) if place in self.docs else getattr(row, column)
-            for place, column in enumerate(self.columns)
-        )
+        parts = [getattr(row, column) for column in self.columns]
+        for place in self.docs:
+            parts[place] = dumps(parts[place])
+        return tuple(parts)
 
     def decode(self, columns: Columns) -> Any:
         parts = list(columns)

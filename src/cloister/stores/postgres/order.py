@@ -12,6 +12,7 @@ from cloister.stores.rules import check_batch, table_of
 
 # What a write takes besides its texts, roughly.
 _WRITE_BYTES = 200
+_SIZED = frozenset({str, bytes})
 
 
 @dataclass(slots=True)
@@ -24,9 +25,8 @@ class Order:
     size: int = 0
 
     def __post_init__(self) -> None:
-        self.size = sum(
-            _WRITE_BYTES + sum([len(part) for part in parts if isinstance(part, (str, bytes))]) for parts in self.parts
-        )
+        sizes = [len(part) for parts in self.parts for part in parts if part.__class__ in _SIZED]
+        self.size = _WRITE_BYTES * len(self.parts) + sum(sizes)
 
     @property
     def writes(self) -> Iterator[tuple[Write, Columns]]:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import apsw
 import zstandard
@@ -99,25 +99,26 @@ def steps_of(batch: Batch, now_ms: int) -> Steps:
     """Raises `InvalidInput` for what no store takes."""
     rules.check_batch(batch)
     gathered = _Gathered(batch.writes)
-    steps = (*gathered.steps(now_ms), *[_step(write, now_ms) for write in gathered.rest])
-    return Steps(batch.fence, steps, _WRITE_BYTES * len(batch.writes) + sum(map(_bytes_of, steps)))
+    alike, rest = list(gathered.steps(now_ms)), [_step(write, now_ms) for write in gathered.rest]
+    weight = _WRITE_BYTES * len(batch.writes) + gathered.size + sum(map(_size, rest))
+    return Steps(batch.fence, (*alike, *rest), weight)
 
 
-def _bytes_of(step: Step) -> int:
-    return sum([_size(part) for part in step.args])
+def _size(step: Step) -> int:
+    """Of its blob and its docs: nothing else is of a size that matters."""
+    size = 0
+    for part in step.args:
+        if part.__class__ is bytes or part.__class__ is str:
+            size += len(part)
+        elif part.__class__ is tuple:
+            size += _texts((part,))
+        elif part.__class__ is list:
+            size += _texts(part)
+    return size
 
 
-def _size(part: object) -> int:
-    """Of blobs and docs: nothing else is of a size that matters."""
-    match part:
-        case bytes() | str():
-            return len(part)
-        case tuple() | list():
-            return sum(map(_size, cast("Sequence[object]", part)))
-        case _Made():
-            return _size(part.columns)
-        case _:
-            return 0
+def _texts(rows: Sequence[Columns]) -> int:
+    return sum([len(part) for columns in rows for part in columns if part.__class__ is str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,8 @@ class _Gathered:
 
     def __init__(self, writes: Sequence[Write]) -> None:
         self.rest: list[Write] = []
+        # Of blobs and docs of the steps, once they are made.
+        self.size = 0
         self._blobs: dict[str, bytes] = {}
         self._snapshots: list[SnapshotRow] = []
         self._events: list[Append] = []
@@ -171,24 +174,33 @@ class _Gathered:
 
     def steps(self, now_ms: int) -> Iterator[Step]:
         if self._blobs:
+            self.size += sum(map(len, self._blobs.values()))
             yield partial(_put_blobs, list(self._blobs.items()), now_ms)
         if self._made:
+            self.size += _texts([call.columns for call in self._made])
             yield partial(_make, self._made)
         if self._snapshots:
             shape = SHAPES["snapshots"]
-            yield partial(_run_all, shape.put, [shape.encode(row) for row in self._snapshots])
+            rows = [shape.encode(row) for row in self._snapshots]
+            self.size += _texts(rows)
+            yield partial(_run_all, shape.put, rows)
         if self._events:
-            yield partial(_append, [_event_columns(event) for event in self._events])
+            rows = [_event_columns(event) for event in self._events]
+            self.size += _texts(rows)
+            yield partial(_append, rows)
 
 
 # What is gathered of fewer saves nothing.
 _LEAST_GATHERED = 3
+_FROM_ELSEWHERE = frozenset({Entry, EventRow})
 _NO_END = frozenset({CallStatus.APPROVAL_PENDING})
 
 
 def _stands_alone(write: Write) -> bool:
     """Whether the order of the whole batch matters because of it."""
-    return isinstance(write, Drop) or (isinstance(write, Put) and isinstance(write.row, (Entry, EventRow)))
+    if isinstance(write, Put):
+        return write.row.__class__ in _FROM_ELSEWHERE
+    return isinstance(write, Drop)
 
 
 def _step(write: Write, now_ms: int) -> Step:
