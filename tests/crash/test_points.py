@@ -17,7 +17,7 @@ POINTS = [
     *(f"{when}:{what}" for what in "tool dispatch dump resume end claim".split() for when in ("before", "after")),
 ]
 # Of each plan, at the least.
-KILLS = 22
+KILLS = 18
 # So that what a recovered cell has come to must outlive the host that finished it.
 _SECOND = "after:read:1"
 

@@ -101,8 +101,9 @@ async def test_validating_a_hostile_program_runs_none_of_it(cloister: Cloister, 
         _made = 0
         for snippet in PYTHON if language == "python" else TYPESCRIPT:
             result, late_ms, gap_ms = await _validated(session, snippet)
-            if gap_ms > STALL_MS:
-                _, _, gap_ms = await _validated(session, snippet)
+            for _ in range(ATTEMPTS - 1):
+                if gap_ms > STALL_MS:
+                    _, _, gap_ms = await _validated(session, snippet)
             if result.status not in (RunStatus.OK, RunStatus.VALIDATION_ERROR, RunStatus.TIMEOUT):
                 wrong.append(f"{snippet.name}: {_told(result)}")
             if result.stdout or result.result is not None or late_ms > PROMISED_MS + SLACK_MS or gap_ms > STALL_MS:
