@@ -38,7 +38,12 @@ class Shop:
             self.found = [entry for cell in await self.store.cells("s") for entry in await self.store.calls(cell.id)]
             return f"paid {n}"
 
-        self.tools: list[Tool] = [look, pay]
+        @tool
+        async def careless(n: int) -> int:
+            """Says nothing of what it does."""
+            return n * 2
+
+        self.tools: list[Tool] = [look, pay, careless]
 
     def open(self, **options: Any) -> Cloister:
         limits = SessionLimits(max_external_calls=100, wall_ms=60_000)
@@ -85,6 +90,13 @@ async def test_reads_of_a_chain_get_on_record_many_at_a_time(shop: Shop) -> None
         assert await shop.settled() == list(range(1, 49))
     assert sum(shop.store.ends) == 48
     assert max(shop.store.ends) > 1
+
+
+async def test_a_tool_that_declares_nothing_is_on_record_before_its_program_goes_on(shop: Shop) -> None:
+    async with shop.open() as cloister:
+        result = await (await cloister.open_session("s")).run(CHAIN.replace("look", "careless"))
+        assert result.result == sum(range(48)) * 2
+    assert shop.store.ends == [1] * 48
 
 
 async def test_a_write_is_not_made_before_the_reads_before_it_are_on_record(shop: Shop) -> None:

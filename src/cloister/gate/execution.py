@@ -141,6 +141,7 @@ class Execution:
         and nobody else is told of it."""
         return (
             passage.caller.keeps
+            and tool.is_declared
             and tool.idempotent
             and tool.side_effect in HARMLESS
             and not passage.waiting

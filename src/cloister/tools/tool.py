@@ -63,7 +63,7 @@ class Tool:
         name: str | None = None,
         namespace: str | None = None,
         description: str | None = None,
-        side_effect: str | SideEffect = SideEffect.NONE,
+        side_effect: str | SideEffect | None = None,
         limits: CapabilityLimits | None = None,
         approval_policy: str | Mapping[str, Any] | ApprovalPolicy = "none",
         idempotent: bool = True,
@@ -96,7 +96,7 @@ class Tool:
         handler: Handler,
         input_schema: Mapping[str, Any] | None = None,
         output_schema: Mapping[str, Any] | None = None,
-        side_effect: str | SideEffect = SideEffect.NONE,
+        side_effect: str | SideEffect | None = None,
         limits: CapabilityLimits | None = None,
         approval_policy: str | Mapping[str, Any] | ApprovalPolicy = "none",
         idempotent: bool = True,
@@ -140,8 +140,10 @@ class Tool:
         self.description = self.__doc__ = inspect.cleandoc(description)
 
     def _govern(self, side_effect: object, limits: object, approval_policy: object, idempotent: object) -> None:
+        # Of one that says nothing the defaults hold, and no more is made of them than must be.
+        self.is_declared = side_effect is not None
         try:
-            self.side_effect = parse_side_effect(side_effect)
+            self.side_effect = parse_side_effect(side_effect) if side_effect is not None else SideEffect.NONE
         except InvalidInput as error:
             raise self._refuse(error.message, error.hint) from None
         try:
@@ -290,7 +292,7 @@ def tool(
     name: str | None = None,
     namespace: str | None = None,
     description: str | None = None,
-    side_effect: str | SideEffect = SideEffect.NONE,
+    side_effect: str | SideEffect | None = None,
     limits: CapabilityLimits | None = None,
     approval_policy: str | Mapping[str, Any] | ApprovalPolicy = "none",
     idempotent: bool = True,
