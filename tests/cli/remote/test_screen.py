@@ -36,7 +36,7 @@ def _piece(text: str, offset: int) -> Envelope:
     return _event("item.delta", {"text": text, "offset": offset})
 
 
-_HEARD = {
+_HEARD: dict[str, tuple[list[Envelope], list[Envelope]]] = {
     "every piece": ([_piece("Let ", 0), _piece("me look.", 4)], []),
     "none": ([], []),
     "not the first": ([_piece("me look.", 4)], []),
