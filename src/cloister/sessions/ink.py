@@ -7,6 +7,7 @@ first. Events, for which only their own order counts, go along behind the next w
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,8 +22,8 @@ from cloister.sessions.fences import Fences
 _HOLD_SECONDS = 0.02
 # Events that no write has taken along go by themselves after this.
 _ALONG_SECONDS = 0.01
-# How far programs may go on with what is not safe yet: so many answers, or so many bytes, are on their way at the most,
-# and as many again gather.
+# How far the programs of a session may go on with what is not safe yet: so many answers, or so many bytes, go as one
+# batch, and twice as many are told and not safe at the most.
 _MOST_ANSWERS = 16
 _MOST_BYTES = 256 << 10
 log = logging.getLogger("cloister.sessions")
@@ -58,12 +59,14 @@ class _Held:
         return tuple([write for write in self.writes if write is not None])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Sent:
     """A batch with answers in it that the programs of these cells were told before it is safe."""
 
     written: Awaitable[object]
     told: set[str]
+    answers: int
+    size: int
 
 
 class Ink:
@@ -71,8 +74,8 @@ class Ink:
         self._store = store
         self._fences = fences
         self._held: dict[str, _Held] = {}
-        # The last of each session.
-        self._sent: dict[str, _Sent] = {}
+        # Those of each session that may not be safe yet, in their order.
+        self._sent: dict[str, deque[_Sent]] = {}
         # The session of each cell whose program was told such answers; and those of them that lost one.
         self._ahead: dict[str, str] = {}
         self._broken: set[str] = set()
@@ -142,7 +145,8 @@ class Ink:
     def _handed_over(self, session_id: str, held: _Held) -> Awaitable[tuple[int, ...]]:
         written = self._store.write(Batch(held.all(), self._fences.get(session_id)))
         if held.told:
-            self._sent[session_id] = _Sent(written, held.told)
+            sent = _Sent(written, held.told, held.answers, held.size)
+            self._sent.setdefault(session_id, deque()).append(sent)
             held.lost.append(partial(self._broken.update, held.told))
         if held.lost:
             self.heed(written, partial(_tell_all, held.lost))
@@ -174,12 +178,21 @@ class Ink:
         held.told.add(cell_id)
         held.answers += 1
         if held.answers >= _MOST_ANSWERS or held.size >= _MOST_BYTES:
-            before = self._sent.get(session_id)
             self.release(session_id)
             self.send_along()
-            if before is not None:
-                await self._arrival(session_id, before)
-                self._check(cell_id)
+        while self._is_too_far(session_id):
+            await self._arrival(session_id, self._sent[session_id][0])
+            self._check(cell_id)
+
+    def _is_too_far(self, session_id: str) -> bool:
+        """Whether a program has to wait, however these batches were handed over: full, or by the clock."""
+        sent = self._sent.get(session_id)
+        if not sent:
+            return False
+        held = self._held.get(session_id)
+        answers = sum([one.answers for one in sent]) + (held.answers if held is not None else 0)
+        size = sum([one.size for one in sent]) + (held.size if held is not None else 0)
+        return answers >= 2 * _MOST_ANSWERS or size >= 2 * _MOST_BYTES
 
     async def catch_up(self, cell_id: str) -> None:
         """Returns when all that the cell's program was told is safe."""
@@ -195,9 +208,9 @@ class Ink:
     async def write_after(self, session_id: str, cell_id: str, *writes: Write) -> None:
         """As `write`, as one with what is held: the wait that leads to a call is there if its intent is. Raises too if
         something was lost that the cell's program was told before."""
-        sent = self._sent.get(session_id) if cell_id in self._ahead else None
+        before = tuple(self._sent.get(session_id, ())) if cell_id in self._ahead else ()
         await self._with_held(session_id, writes)
-        if sent is not None:
+        for sent in before:
             await self._arrival(session_id, sent)
         self._check(cell_id)
 
@@ -205,12 +218,9 @@ class Ink:
         """Before the end of a cell: what its program was told is safe, or held, and then `end` takes it along. Raises
         if something of it was lost."""
         if cell_id in self._ahead:
-            sent = self._sent.get(session_id)
-            while sent is not None:
-                await self._arrival(session_id, sent)
-                # Meanwhile more may have been handed over: of this cell, or of others beside it.
-                later = self._sent.get(session_id)
-                sent = later if later is not None and later is not sent and cell_id in later.told else None
+            # Meanwhile more may be handed over: of this cell, or of others beside it.
+            while its := [sent for sent in self._sent.get(session_id, ()) if cell_id in sent.told]:
+                await self._arrival(session_id, its[-1])
             self._check(cell_id)
 
     def end(self, session_id: str, cell_id: str, *writes: Write) -> Awaitable[tuple[int, ...]]:
@@ -242,12 +252,18 @@ class Ink:
         return written
 
     async def _arrival(self, session_id: str, sent: _Sent) -> None:
-        try:
-            await sent.written
-        except StoreError:
-            self._broken |= sent.told
-        # Not before: others of the session may wait for it too.
-        if self._sent.get(session_id) is sent:
+        """Returns when it is safe, or lost, and so are those before it."""
+        waiting = self._sent.get(session_id)
+        while waiting and sent in waiting:
+            first = waiting[0]
+            try:
+                await first.written
+            except StoreError:
+                self._broken |= first.told
+            # Not before: others of the session may wait for it too.
+            if waiting and waiting[0] is first:
+                waiting.popleft()
+        if waiting is not None and not waiting and self._sent.get(session_id) is waiting:
             del self._sent[session_id]
 
     def has_lost(self, cell_id: str) -> bool:
